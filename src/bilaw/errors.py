@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
@@ -35,3 +36,33 @@ def look_up(setting: str, name: Any, table: Mapping[str, T]) -> T:
     if isinstance(name, str) and name in table:
         return table[name]
     return refuse(setting, name, f"one of {', '.join(sorted(table))}{nearest(str(name), table)}")
+
+
+def number(setting: str, value: Any) -> float:
+    """Return `value` if it is a finite number, else refuse it."""
+    if not _is_number(value):
+        refuse(setting, value, "a finite number")
+    return float(value)
+
+
+def number_at_least(setting: str, value: Any, least: float, *, above: bool = False) -> float:
+    """Return `value` if it is a finite number >= `least` (> `least` when `above`), else refuse it.
+
+    >>> number_at_least("eps", -0.1, 0)
+    Traceback (most recent call last):
+    ValueError: eps = -0.1 is not accepted; it takes a finite number >= 0
+    """
+    if not _is_number(value) or value < least or (above and value == least):
+        refuse(setting, value, f"a finite number {'>' if above else '>='} {least:g}")
+    return float(value)
+
+
+def whole_at_least(setting: str, value: Any, least: int) -> int:
+    """Return `value` if it is a whole number >= `least`, else refuse it."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        refuse(setting, value, f"a whole number >= {least}")
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

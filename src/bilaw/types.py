@@ -19,7 +19,7 @@ class Batch(NamedTuple):
 
     x: Tensor  # (B, ...) in [0, 1]
     y: Tensor  # (B,) int64, 0..k-1
-    index: Tensor  # (B,) int64: the sample's place in the data set
+    index: Tensor  # type: ignore[assignment]  # (B,) int64 place in the data set; hides tuple.index
 
 
 class Adversarial(NamedTuple):
@@ -27,6 +27,7 @@ class Adversarial(NamedTuple):
 
     x: Tensor  # like Batch.x: inside the ball around it and inside [0, 1]
     survived: Tensor  # (B,) int64: iterates still classified correctly, GAIRAT's kappa in 0..steps
+    steps: int  # GAIRAT's K
     attacked: Tensor | None = None  # (B,) bool; None: every sample was attacked
 
 
@@ -49,10 +50,22 @@ class Attack(Protocol):
 
 
 class Loss(Protocol):
-    """Per-sample training loss; `attack` names the objective and the start that suit it."""
+    """Per-sample training loss; it names the objective and the start of the attack that suits it."""
 
-    objective: str
-    start: str
+    @property
+    def attacked(self) -> bool:
+        """Does the loss look at the adversarial x at all?"""
+        ...
+
+    @property
+    def objective(self) -> str:
+        """Return what its attack maximises, a name of `attacks.OBJECTIVES`."""
+        ...
+
+    @property
+    def start(self) -> str:
+        """Return where its attack starts, a name of `attacks.STARTS`."""
+        ...
 
     def __call__(self, logits_of: LogitsOf, batch: Batch, adversarial: Adversarial) -> Terms:
         """Return the per-sample terms at the parameters behind `logits_of`."""
@@ -62,9 +75,25 @@ class Loss(Protocol):
 class Scheme(Protocol):
     """Raw weights >= 0 of a batch, from what the network says of it. They carry no gradient to theta."""
 
-    normalised: bool  # divide by the batch's sum (the paper); else by its size (some official codes)
-    reads_clean: bool  # needs Terms.logits, the logits at the clean x
+    @property
+    def normalised(self) -> bool:
+        """Divide by the batch's sum (the paper)? Else by its size (some official codes)."""
+        ...
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Return what the weights depend on: "clean" logits, "adversarial" logits, the attack's "path"."""
+        ...
 
     def __call__(self, terms: Terms, adversarial: Adversarial, y: Tensor) -> Tensor:
         """Return raw weights (B,)."""
+        ...
+
+
+@runtime_checkable
+class MetaScheme(Scheme, Protocol):
+    """A scheme that learns from held-out data, through line 6 of Algorithm 1."""
+
+    def learn(self, w: Tensor, s: Tensor, beta: float) -> Scheme:
+        """Return the scheme for line 7, having seen that dL_val/dw_j = -beta s_j at the weights `w`."""
         ...

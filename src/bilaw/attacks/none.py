@@ -1,0 +1,26 @@
+"""The attack that leaves x alone: plain training and clean accuracy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, nn
+
+from bilaw.types import Adversarial, Batch, LogitsOf
+
+
+@dataclass(frozen=True)
+class NoAttack:
+    """x_adv = x, whatever eps."""
+
+    eps: float = 0.0
+
+    def __call__(
+        self,
+        logits_of: LogitsOf | nn.Module,
+        batch: Batch,
+        generator: Generator | None = None,
+    ) -> Adversarial:
+        """Return the batch as it came."""
+        return Adversarial(batch.x, torch.zeros_like(batch.y), steps=0)

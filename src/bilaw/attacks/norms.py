@@ -1,0 +1,109 @@
+"""The two balls: each knows how to draw from itself, climb inside itself, and come back to itself."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Generator, Tensor
+
+
+class Ball(Protocol):
+    """The points within eps of x, cut to [0, 1]."""
+
+    def __init__(self, x: Tensor, eps: float) -> None: ...
+
+    def draw(self, generator: Generator | None) -> Tensor:
+        """Return one uniform point of the ball (before the cut to [0, 1]) for every sample."""
+        ...
+
+    def climb(self, x_adv: Tensor, gradient: Tensor, step_size: float) -> Tensor:
+        """Return x_adv moved by `step_size` along the steepest ascent of its norm, back inside."""
+        ...
+
+    def project(self, x_adv: Tensor) -> Tensor:
+        """Return x_adv brought back inside."""
+        ...
+
+    @staticmethod
+    def size(perturbation: Tensor) -> Tensor:
+        """Return the norm of each sample's perturbation: (B,)."""
+        ...
+
+
+class Linf:
+    """max_i |x_adv_i - x_i| <= eps."""
+
+    def __init__(self, x: Tensor, eps: float) -> None:
+        self.x, self.eps = x, eps
+        # The ball and the box are both intervals: one clamp between these does for the two.
+        self.low, self.high = (x - eps).clamp_min(0), (x + eps).clamp_max(1)
+
+    def draw(self, generator: Generator | None) -> Tensor:
+        """Draw each coordinate uniformly."""
+        return self.project(self.x + _uniform(self.x, generator).mul_(2).sub_(1).mul_(self.eps))
+
+    def climb(self, x_adv: Tensor, gradient: Tensor, step_size: float) -> Tensor:
+        """Move every coordinate by the sign of its derivative."""
+        return self.project(x_adv + step_size * gradient.sign())
+
+    def project(self, x_adv: Tensor) -> Tensor:
+        """Clamp."""
+        return torch.clamp(x_adv, self.low, self.high)
+
+    @staticmethod
+    def size(perturbation: Tensor) -> Tensor:
+        """Return the largest coordinate."""
+        return perturbation.flatten(1).abs().amax(dim=1)
+
+
+class L2:
+    """||x_adv - x||_2 <= eps."""
+
+    def __init__(self, x: Tensor, eps: float) -> None:
+        self.x, self.eps = x, eps
+
+    def draw(self, generator: Generator | None) -> Tensor:
+        """Draw a direction uniformly and a radius with density r^(d-1)."""
+        direction = _unit(torch.randn(self.x.shape, generator=generator, dtype=self.x.dtype, device=self.x.device))
+        per_sample = self.x[(slice(None),) + (slice(0, 1),) * (self.x.ndim - 1)]
+        radius = torch.pow(_uniform(per_sample, generator), 1 / self.x[0].numel())
+        return self.project(self.x + self.eps * radius * direction)
+
+    def climb(self, x_adv: Tensor, gradient: Tensor, step_size: float) -> Tensor:
+        """Move along the normalised gradient."""
+        return self.project(x_adv + step_size * _unit(gradient))
+
+    def project(self, x_adv: Tensor) -> Tensor:
+        """Shorten to eps, then clip; x itself lies in the box, so clipping shortens further still."""
+        perturbation = x_adv - self.x
+        shrink = (self.eps / _length(perturbation).clamp_min(_tiny(x_adv))).clamp_max(1)
+        return (self.x + shrink * perturbation).clamp(0, 1)
+
+    @staticmethod
+    def size(perturbation: Tensor) -> Tensor:
+        """Return the Euclidean length."""
+        length: Tensor = torch.linalg.vector_norm(perturbation.flatten(1), dim=1)
+        return length
+
+
+NORMS: dict[str, type[Ball]] = {"linf": Linf, "l2": L2}
+
+
+def _uniform(like: Tensor, generator: Generator | None) -> Tensor:
+    return torch.rand(like.shape, generator=generator, dtype=like.dtype, device=like.device)
+
+
+def _length(perturbation: Tensor) -> Tensor:
+    return L2.size(perturbation).view(-1, *[1] * (perturbation.ndim - 1))
+
+
+def _unit(direction: Tensor) -> Tensor:
+    # Dividing by the largest coordinate first keeps the squares of very small gradients from vanishing.
+    largest = direction.flatten(1).abs().amax(dim=1).view(-1, *[1] * (direction.ndim - 1))
+    scaled = direction / largest.clamp_min(_tiny(direction))
+    return scaled / _length(scaled).clamp_min(_tiny(direction))
+
+
+def _tiny(like: Tensor) -> float:
+    return torch.finfo(like.dtype).tiny

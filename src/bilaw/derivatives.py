@@ -1,0 +1,53 @@
+"""The derivative of every sample's robust term along one direction in parameter space.
+
+Line 6 of Algorithm 1 needs s_j = <v, grad_theta robust_j(theta)> for each sample j of a batch. That is a single
+directional derivative of a vector-valued function: one forward-mode pass, and no double backward.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+PerSample = Callable[[Mapping[str, Tensor]], Tensor]
+
+
+def exact(f: PerSample, theta: Mapping[str, Tensor], v: Mapping[str, Tensor]) -> Tensor:
+    """Return d f(theta + h v) / dh at h = 0 by forward-mode differentiation: (B,)."""
+    _load_forward_mode()
+    with torch.no_grad(), forward_ad.dual_level():
+        dual = {name: _dual(p.detach(), v[name]) for name, p in theta.items()}
+        primal, tangent = _parts(f(dual))
+    return torch.zeros_like(primal) if tangent is None else tangent
+
+
+def central(f: PerSample, theta: Mapping[str, Tensor], v: Mapping[str, Tensor], length: float = 1e-4) -> Tensor:
+    """Return the same by a central difference, moving theta by `length` either way: two plain forwards."""
+    norm = torch.stack([d.square().sum() for d in v.values()]).sum().sqrt()
+    h = length / norm.clamp_min(torch.finfo(norm.dtype).tiny)
+    with torch.no_grad():
+        ahead = f({name: p.detach() + h * v[name] for name, p in theta.items()})
+        behind = f({name: p.detach() - h * v[name] for name, p in theta.items()})
+        return torch.where(norm > 0, (ahead - behind) / (2 * h), torch.zeros_like(ahead))
+
+
+DERIVATIVES = {"exact": exact, "central": central}
+
+
+# The next two give PyTorch's untyped functions their types.
+_dual: Callable[[Tensor, Tensor], Tensor] = forward_ad.make_dual
+_parts: Callable[[Tensor], tuple[Tensor, Tensor | None]] = forward_ad.unpack_dual
+
+
+@cache
+def _load_forward_mode() -> None:
+    """Let PyTorch load its forward-mode rules, once, without the deprecation warning it gives itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        with forward_ad.dual_level():
+            _dual(torch.zeros(1), torch.ones(1))

@@ -1,0 +1,32 @@
+"""Margins: how far, in probability, a classifier is from changing its mind."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def multiclass_margin(logits: Tensor, y: Tensor) -> Tensor:
+    """Return Delta_j = p_y - p_j (Def. 2): logits (B, k), labels (B,) -> (B, k) in [-1, 1], zero at j = y.
+
+    >>> multiclass_margin(torch.tensor([[0.0, 0.0]]), torch.tensor([1]))
+    tensor([[0., 0.]])
+    """
+    p = logits.softmax(dim=1)
+    return p.gather(1, y[:, None]) - p
+
+
+def margin(logits: Tensor, y: Tensor) -> Tensor:
+    """Return m = p_y - max_{t != y} p_t (Def. 1): (B, k), (B,) -> (B,) in [-1, 1]; negative: misclassified.
+
+    >>> margin(torch.tensor([[2.0, 2.0, 0.0]]), torch.tensor([0]))
+    tensor([0.])
+    """
+    p = logits.softmax(dim=1)
+    return p.gather(1, y[:, None])[:, 0] - largest_other(p, y)
+
+
+def largest_other(values: Tensor, y: Tensor) -> Tensor:
+    """Return max_{t != y} values_t for each row: (B, k), (B,) -> (B,)."""
+    own = torch.zeros_like(values, dtype=torch.bool).scatter(1, y[:, None], True)
+    return values.masked_fill(own, -torch.inf).amax(dim=1)

@@ -1,0 +1,106 @@
+"""A module as a pure function of its parameters.
+
+The same code then runs at theta and at the look-ahead theta~, and nothing it does can leak into the module:
+buffers are copied before a forward and written back only by `Net.commit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from bilaw.errors import refuse
+from bilaw.types import LogitsOf
+
+Theta = dict[str, Tensor]
+
+
+@contextmanager
+def mode(module: nn.Module, training: bool) -> Iterator[None]:
+    """Put every part of `module` in one mode, and back as it was, part by part."""
+    changed = [part for part in module.modules() if part.training is not training]
+    for part in changed:
+        part.training = training
+    try:
+        yield
+    finally:
+        for part in changed:
+            part.training = not training
+
+
+class Net:
+    """Logits functions of a module, at its own trainable parameters theta or at any other."""
+
+    def __init__(self, module: nn.Module) -> None:
+        if not isinstance(module, nn.Module):
+            refuse("model", type(module).__name__, "a torch.nn.Module that maps images to logits")
+        self.module = module
+        self.theta: Theta = {name: p for name, p in module.named_parameters() if p.requires_grad}
+
+    def frozen(self, theta: Mapping[str, Tensor] | None = None) -> LogitsOf:
+        """Return the eval-mode classifier at `theta`, which no gradient can reach."""
+        state = {name: value.detach() for name, value in (theta or self.theta).items()}
+
+        def logits_of(x: Tensor) -> Tensor:
+            with mode(self.module, training=False):
+                return _logits(functional_call(self.module, state, (x,)), x)
+
+        return logits_of
+
+    def training(self, theta: Mapping[str, Tensor] | None = None, noise: int = 0) -> TrainForward:
+        """Return the train-mode classifier at `theta`; equal `noise` means equal dropout masks."""
+        return TrainForward(self, self.theta if theta is None else theta, noise)
+
+    def commit(self, forward: TrainForward) -> None:
+        """Write the buffers that `forward` arrived at (BatchNorm's statistics) into the module."""
+        own = dict(self.module.named_buffers())
+        with torch.no_grad():
+            for name, value in forward.buffers.items():
+                own[name].copy_(value)
+
+
+class TrainForward:
+    """A train-mode classifier whose buffer updates stay in `buffers` until `Net.commit`.
+
+    Its random numbers (dropout) are drawn from `noise` and the count of calls, so that a second forward of the
+    same step, such as the one for the directional derivative, sees the same masks; the caller's generators are
+    left as they were.
+    """
+
+    def __init__(self, net: Net, theta: Mapping[str, Tensor], noise: int) -> None:
+        self.net, self.theta, self.noise, self.calls = net, theta, noise, 0
+        self.buffers: Theta = {name: value.clone() for name, value in net.module.named_buffers()}
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return logits (B, k), attached to theta."""
+        module, state = self.net.module, {**self.theta, **self.buffers}
+        devices = [] if x.device.type == "cpu" else [x.device]
+        kind = "cuda" if x.device.type == "cpu" else x.device.type
+        with mode(module, training=True), torch.random.fork_rng(devices, device_type=kind):
+            torch.default_generator.manual_seed(self.noise + self.calls)
+            if x.is_cuda:  # only the device in use: torch.manual_seed would reseed all of them
+                torch.cuda.default_generators[x.get_device()].manual_seed(self.noise + self.calls)
+            logits = _logits(functional_call(module, state, (x,)), x)
+        self.calls += 1
+        self.buffers = {name: state[name].detach() for name in self.buffers}
+        return logits
+
+
+def frozen(model: nn.Module | LogitsOf) -> LogitsOf:
+    """Return a module as its eval-mode logits function; any other callable as it is.
+
+    Attacks enter through here, so that a module handed over in train mode is still attacked in eval mode and
+    keeps its mode, its buffers, its `requires_grad` flags and its `.grad`.
+    """
+    return Net(model).frozen() if isinstance(model, nn.Module) else model
+
+
+def _logits(logits: Tensor, x: Tensor) -> Tensor:
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(x) or logits.shape[1] < 2:
+        got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        refuse("model output", got, f"logits of shape ({len(x)}, classes), with at least 2 classes")
+    return logits

@@ -1,0 +1,36 @@
+"""WMMR (Zeng et al. 2021): weights exponential in the margin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bilaw.errors import number_at_least
+from bilaw.margins import margin
+from bilaw.types import Adversarial, Terms
+from bilaw.weighting.features import logits_from, reads
+
+
+@dataclass(frozen=True)
+class Wmmr:
+    """omega = exp(-a m)."""
+
+    a: float = 0.1
+    normalised: bool = True
+    margin_from: str = "adversarial"
+
+    def __post_init__(self) -> None:
+        number_at_least("a", self.a, 0)
+        self.reads  # noqa: B018 - refuses an unknown margin_from
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Return where the margin is taken."""
+        return reads("margin", self.margin_from)
+
+    def __call__(self, terms: Terms, adversarial: Adversarial, y: Tensor) -> Tensor:
+        """Return raw weights from the margin."""
+        m = margin(logits_from(self.margin_from, terms), y)
+        return torch.exp(-self.a * m)
