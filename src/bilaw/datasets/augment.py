@@ -22,9 +22,10 @@ def crop_and_mirror(x: Tensor, dy: Tensor, dx: Tensor, mirror: Tensor, padding: 
     >>> crop_and_mirror(x, stay, stay, torch.tensor([True]), padding=1).flatten().tolist()
     [1.0, 0.0, 3.0, 2.0]
     """
-    height, width = x.shape[2:]
-    padded = F.pad(x, (padding,) * 4)
-    # One strided gather of B windows; a view of every window costs nothing.
-    windows = padded.unfold(2, height, 1).unfold(3, width, 1)
-    cropped = windows[torch.arange(len(x), device=x.device), :, dy, dx]
-    return torch.where(mirror.view(-1, 1, 1, 1), cropped.flip(3), cropped)
+    batch, channels, height, width = x.shape
+    rows, columns = torch.arange(height, device=x.device), torch.arange(width, device=x.device)
+    columns = torch.where(mirror.view(-1, 1), width - 1 - columns, columns) + dx.view(-1, 1)
+    rows = (rows + dy.view(-1, 1)) * (width + 2 * padding)
+    # Crop and mirror are one gather of pixels, the same for each channel (expand takes no memory).
+    pixels = (rows.unsqueeze(2) + columns.unsqueeze(1)).view(batch, 1, -1).expand(-1, channels, -1)
+    return F.pad(x, (padding,) * 4).flatten(2).gather(2, pixels).view_as(x)
