@@ -113,9 +113,7 @@ def test_small_cnn_layers_in_order():
 
 def test_wrn_keys_and_shapes_are_the_literature_s():
     with torch.device("meta"):
-        state = {
-            key: tuple(value.shape) for key, value in build("wrn-32-10", (3, 32, 32), 10).state_dict().items()
-        }
+        state = {key: tuple(value.shape) for key, value in build("wrn-32-10", (3, 32, 32), 10).state_dict().items()}
     bn = ["weight", "bias", "running_mean", "running_var", "num_batches_tracked"]
     expected = {"conv1.weight", "fc.weight", "fc.bias", *(f"bn1.{leaf}" for leaf in bn)}
     for group in (1, 2, 3):
@@ -173,9 +171,7 @@ def test_wrn_initial_weights():
 def test_both_ways_to_count_layers_name_one_net(paper, literature):
     with torch.device("meta"):
         one, other = (build(f"wrn-{depth}-1", (3, 32, 32), 10) for depth in (paper, literature))
-    assert [(k, v.shape) for k, v in one.state_dict().items()] == [
-        (k, v.shape) for k, v in other.state_dict().items()
-    ]
+    assert [(k, v.shape) for k, v in one.state_dict().items()] == [(k, v.shape) for k, v in other.state_dict().items()]
     assert len(one.block1.layer) == (paper - 2) // 6
 
 

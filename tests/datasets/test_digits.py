@@ -15,9 +15,7 @@ def test_the_stored_digits_are_scikit_learns():
     bag = torch.cat([ours.train.x, ours.test.x]).flatten(1)
     labels = torch.cat([ours.train.y, ours.test.y])
     rows = sorted((tuple(x), y) for x, y in zip(bag.tolist(), labels.tolist(), strict=True))
-    assert rows == sorted(
-        (tuple(x.ravel().tolist()), int(y)) for x, y in zip(want, theirs.target, strict=True)
-    )
+    assert rows == sorted((tuple(x.ravel().tolist()), int(y)) for x, y in zip(want, theirs.target, strict=True))
 
 
 def test_the_test_half_is_balanced_and_always_the_same():

@@ -19,7 +19,7 @@ Value = Callable[[Tensor], Tensor]
 Objective = Callable[[LogitsOf, Batch], Value]
 
 
-def cross_entropy(logits_of: LogitsOf, batch: Batch) -> Value:  # noqa: ARG001
+def cross_entropy(logits_of: LogitsOf, batch: Batch) -> Value:
     """CE(f(x_adv), y)."""
     return lambda logits: F.cross_entropy(logits, batch.y, reduction="none")
 
@@ -31,7 +31,7 @@ def divergence(logits_of: LogitsOf, batch: Batch) -> Value:
     return lambda logits: kl(clean, logits)
 
 
-def logit_margin(logits_of: LogitsOf, batch: Batch) -> Value:  # noqa: ARG001
+def logit_margin(logits_of: LogitsOf, batch: Batch) -> Value:
     """max_{t != y} z_t - z_y (Carlini & Wagner 2017, untargeted): positive means misclassified."""
     return lambda logits: largest_other(logits, batch.y) - logits.gather(1, batch.y[:, None])[:, 0]
 

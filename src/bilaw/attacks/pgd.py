@@ -64,9 +64,7 @@ class PGD:
             found = _worse(found, other, classifier, batch, value_of)
         return found
 
-    def _climb(
-        self, logits_of: LogitsOf, batch: Batch, value_of: Value, generator: Generator | None
-    ) -> Adversarial:
+    def _climb(self, logits_of: LogitsOf, batch: Batch, value_of: Value, generator: Generator | None) -> Adversarial:
         ball = NORMS[self.norm](batch.x, self.eps)
         step_size = self.eps / 4 if self.step_size is None else self.step_size
         x_adv = STARTS[self.start](ball, batch.x, generator)

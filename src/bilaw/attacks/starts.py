@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from bilaw.attacks.norms import Ball
 
 
-def uniform(ball: Ball, x: Tensor, generator: Generator | None) -> Tensor:  # noqa: ARG001
+def uniform(ball: Ball, x: Tensor, generator: Generator | None) -> Tensor:
     """Start anywhere in the ball (Madry et al. 2018)."""
     return ball.draw(generator)
 
@@ -21,7 +21,7 @@ def gaussian(ball: Ball, x: Tensor, generator: Generator | None) -> Tensor:
     return ball.project(x + 0.001 * noise)
 
 
-def zero(ball: Ball, x: Tensor, generator: Generator | None) -> Tensor:  # noqa: ARG001
+def zero(ball: Ball, x: Tensor, generator: Generator | None) -> Tensor:
     """Start at x itself (FGSM)."""
     return ball.project(x)
 

@@ -21,7 +21,7 @@ TEST_SIZE = 450  # 45 of each digit
 TEST_SEED = 0  # the set has no canonical halves; this one is fixed for good, whatever the run's seed
 
 
-def load(root: Path | str | None = None) -> Dataset:  # noqa: ARG001 - every loader takes a cache root
+def load(root: Path | str | None = None) -> Dataset:
     """Return digits with its fixed test half.
 
     >>> digits = load()

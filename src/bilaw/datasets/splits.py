@@ -31,9 +31,7 @@ def default_size(n: int) -> int:
     return min(HELD_OUT, int(n * HELD_OUT_SHARE))
 
 
-def split(
-    y: Tensor, classes: int, meta: int | None = None, select: int | None = None, seed: int = 0
-) -> Split:
+def split(y: Tensor, classes: int, meta: int | None = None, select: int | None = None, seed: int = 0) -> Split:
     """Return the train, meta and select indices of a training set with labels `y` (N,).
 
     `select` depends on the seed and its own size only, never on `meta`: a method without a meta set

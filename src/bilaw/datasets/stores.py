@@ -44,9 +44,7 @@ class Streamed:
 
     prefetch = True
 
-    def __init__(
-        self, read: Callable[[Tensor], Tensor], y: Tensor, device: torch.device | str = "cpu"
-    ) -> None:
+    def __init__(self, read: Callable[[Tensor], Tensor], y: Tensor, device: torch.device | str = "cpu") -> None:
         self.device = torch.device(device)
         self.read, self.y = read, y.to(self.device)
 

@@ -34,9 +34,7 @@ def _ce(logits: Tensor | None, y: Tensor) -> Tensor:
 
 def _present(logits: Tensor | None) -> Tensor:
     if logits is None:
-        raise ValueError(
-            "these weights need logits that this loss does not compute: plain training has no weights"
-        )
+        raise ValueError("these weights need logits that this loss does not compute: plain training has no weights")
     return logits
 
 

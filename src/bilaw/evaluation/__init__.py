@@ -1,0 +1,1 @@
+"""What a classifier is worth: accuracies, and how sure one can be of them."""

@@ -1,0 +1,1 @@
+"""Named methods: functions from a name to the settings that make it."""
