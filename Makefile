@@ -10,10 +10,10 @@ demo: .venv/run  ## train four methods on digits and compare them
 	$(BIN)/bilaw demo
 
 test: lint  ## lint, types, and the default tests: under five minutes on two cores
-	$(BIN)/python -m pytest -n 2 -m "not long"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not long"
 
 test-long: .venv/dev  ## the tests that take minutes or fetch packages
-	$(BIN)/python -m pytest -m long
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m long
 
 lint: .venv/dev  ## ruff and mypy, strict on src/
 	$(BIN)/ruff check .

@@ -1,0 +1,5 @@
+"""One thread a process: two OpenMP threads that wait for each other on a busy machine are far slower than one."""
+
+import torch
+
+torch.set_num_threads(1)
