@@ -103,11 +103,15 @@ def main() -> None:
         command = [sys.executable, __file__, "--memory-of", name, "--model", arguments.model]
         command += ["--batch", str(arguments.batch), "--threads", str(arguments.threads)]
         memory[name] = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    print(f"{arguments.model}, batch {arguments.batch}, PGD-10, {arguments.threads} thread(s), torch {torch.__version__}")
+    print(
+        f"{arguments.model}, batch {arguments.batch}, PGD-10, {arguments.threads} thread(s), torch {torch.__version__}"
+    )
     print(f"{platform.machine()} {platform.processor() or ''}, Python {platform.python_version()}")
     middle = {name: statistics.median(values) for name, values in seconds.items()}
     for name, values in seconds.items():
-        print(f"{name:13} {middle[name]:8.3f} s a step  [{min(values):.3f}, {max(values):.3f}]  {memory[name]:7.0f} MiB")
+        print(
+            f"{name:13} {middle[name]:8.3f} s a step  [{min(values):.3f}, {max(values):.3f}]  {memory[name]:7.0f} MiB"
+        )
     ratios = {
         f"{meta} / {base}": {"time": middle[meta] / middle[base], "memory": memory[meta] / memory[base]}
         for base, meta in (("at", "bilaw"), ("trades", "bilaw-trades"))

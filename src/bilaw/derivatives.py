@@ -28,12 +28,16 @@ def exact(f: PerSample, theta: Mapping[str, Tensor], v: Mapping[str, Tensor]) ->
 
 def central(f: PerSample, theta: Mapping[str, Tensor], v: Mapping[str, Tensor], length: float = 1e-4) -> Tensor:
     """Return the same by a central difference, moving theta by `length` either way: two plain forwards."""
-    norm = torch.stack([d.square().sum() for d in v.values()]).sum().sqrt()
-    h = length / norm.clamp_min(torch.finfo(norm.dtype).tiny)
+    largest = torch.stack([d.abs().amax() for d in v.values()]).amax()
+    scale = torch.where(
+        largest > 0, largest, torch.ones_like(largest)
+    )  # before squaring, which could over- or underflow
+    norm = torch.stack([(d / scale).square().sum() for d in v.values()]).sum().sqrt()
+    unit = {name: d / scale / torch.where(largest > 0, norm, torch.ones_like(norm)) for name, d in v.items()}
     with torch.no_grad():
-        ahead = f({name: p.detach() + h * v[name] for name, p in theta.items()})
-        behind = f({name: p.detach() - h * v[name] for name, p in theta.items()})
-        return torch.where(norm > 0, (ahead - behind) / (2 * h), torch.zeros_like(ahead))
+        ahead = f({name: p.detach() + length * unit[name] for name, p in theta.items()})
+        behind = f({name: p.detach() - length * unit[name] for name, p in theta.items()})
+        return (ahead - behind) / (2 * length) * norm * scale
 
 
 DERIVATIVES = {"exact": exact, "central": central}

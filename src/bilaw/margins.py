@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from bilaw.errors import refuse
+
 
 def multiclass_margin(logits: Tensor, y: Tensor) -> Tensor:
     """Return Delta_j = p_y - p_j (Def. 2): logits (B, k), labels (B,) -> (B, k) in [-1, 1], zero at j = y.
@@ -12,6 +14,7 @@ def multiclass_margin(logits: Tensor, y: Tensor) -> Tensor:
     >>> multiclass_margin(torch.tensor([[0.0, 0.0]]), torch.tensor([1]))
     tensor([[0., 0.]])
     """
+    _check(logits, y)
     p = logits.softmax(dim=1)
     return p.gather(1, y[:, None]) - p
 
@@ -22,6 +25,7 @@ def margin(logits: Tensor, y: Tensor) -> Tensor:
     >>> margin(torch.tensor([[2.0, 2.0, 0.0]]), torch.tensor([0]))
     tensor([0.])
     """
+    _check(logits, y)
     p = logits.softmax(dim=1)
     return p.gather(1, y[:, None])[:, 0] - largest_other(p, y)
 
@@ -30,3 +34,8 @@ def largest_other(values: Tensor, y: Tensor) -> Tensor:
     """Return max_{t != y} values_t for each row: (B, k), (B,) -> (B,)."""
     own = torch.zeros_like(values, dtype=torch.bool).scatter(1, y[:, None], True)
     return values.masked_fill(own, -torch.inf).amax(dim=1)
+
+
+def _check(logits: Tensor, y: Tensor) -> None:
+    if y.shape != logits.shape[:1]:  # a single label would broadcast over the whole batch without a word
+        refuse("y", f"labels of shape {tuple(y.shape)}", f"one label for each of the {len(logits)} rows of logits")

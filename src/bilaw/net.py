@@ -42,8 +42,12 @@ class Net:
         self.theta: Theta = {name: p for name, p in module.named_parameters() if p.requires_grad}
 
     def frozen(self, theta: Mapping[str, Tensor] | None = None) -> LogitsOf:
-        """Return the eval-mode classifier at `theta`, which no gradient can reach."""
+        """Return the eval-mode classifier at `theta`, which no gradient can reach.
+
+        Some modules move buffers in eval mode, too: those moves happen to a copy.
+        """
         state = {name: value.detach() for name, value in (theta or self.theta).items()}
+        state.update((name, value.clone()) for name, value in self.module.named_buffers())
 
         def logits_of(x: Tensor) -> Tensor:
             with mode(self.module, training=False):
@@ -96,7 +100,9 @@ def frozen(model: nn.Module | LogitsOf) -> LogitsOf:
     Attacks enter through here, so that a module handed over in train mode is still attacked in eval mode and
     keeps its mode, its buffers, its `requires_grad` flags and its `.grad`.
     """
-    return Net(model).frozen() if isinstance(model, nn.Module) else model
+    if isinstance(model, nn.Module):
+        return Net(model).frozen()
+    return model if callable(model) else refuse("model", model, "a torch.nn.Module or a function: images to logits")
 
 
 def _logits(logits: Tensor, x: Tensor) -> Tensor:

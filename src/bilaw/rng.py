@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from urllib.parse import quote
 
 import torch
 
@@ -13,7 +14,7 @@ def seed_of(seed: int, *purpose: str | int) -> int:
     >>> seed_of(0, "attack", 7) == seed_of(0, "attack", 7), seed_of(0, "attack", 7) == seed_of(0, "attack", 8)
     (True, False)
     """
-    text = "/".join(map(str, (seed, *purpose)))
+    text = "/".join(quote(str(part), safe="") for part in (seed, *purpose))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bilaw.attacks.pgd import PGD
+from bilaw.errors import number_at_least
 
 
 def fgsm(eps: float, norm: str = "linf", objective: str = "ce") -> PGD:
@@ -16,4 +17,11 @@ def fgsm(eps: float, norm: str = "linf", objective: str = "ce") -> PGD:
 
 def fast_fgsm(eps: float, norm: str = "linf", objective: str = "ce") -> PGD:
     """Return F-FGSM (Wong et al. 2020): a uniform start, one step of 1.25 eps, and back into the ball."""
-    return PGD(eps, norm, steps=1, step_size=1.25 * eps or None, start="uniform", objective=objective)
+    return PGD(
+        eps,
+        norm,
+        steps=1,
+        step_size=1.25 * number_at_least("eps", eps, 0) or None,
+        start="uniform",
+        objective=objective,
+    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, nn
 
+from bilaw.errors import number_at_least
 from bilaw.types import Adversarial, Batch, LogitsOf
 
 
@@ -15,6 +16,9 @@ class NoAttack:
     """x_adv = x, whatever eps."""
 
     eps: float = 0.0
+
+    def __post_init__(self) -> None:
+        number_at_least("eps", self.eps, 0)
 
     def __call__(
         self,

@@ -55,6 +55,7 @@ class PGD:
     ) -> Adversarial:
         """Return adversarial points of `batch`; a module is attacked in eval mode and left as it was."""
         check_shapes(batch.x, batch.y)
+        batch = batch._replace(x=batch.x.detach())
         classifier = frozen(logits_of)
         objective = OBJECTIVES[self.objective] if isinstance(self.objective, str) else self.objective
         value_of = objective(classifier, batch)

@@ -41,7 +41,8 @@ class TopFraction:
             nothing = torch.zeros_like(logits[:, 0])
             clean = Adversarial(batch.x, torch.zeros_like(batch.y), steps=0)
             weights = self.scheme(Terms(nothing, nothing, logits, None), clean, batch.y)
-        top = weights.topk(math.ceil(self.fraction * len(batch.y))).indices
+        share = round(self.fraction * len(batch.y), 6)  # 0.55 of 100 is 55, not 55.00000000000001
+        top = weights.topk(max(1, math.ceil(share))).indices
         found = self.attack(classifier, Batch(*(part[top] for part in batch)), generator)
         return Adversarial(
             x=batch.x.index_copy(0, top, found.x),

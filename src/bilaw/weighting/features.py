@@ -61,4 +61,5 @@ def reads(features: str, margin_from: str) -> frozenset[str]:
 
 def width(features: str, classes: int) -> int:
     """Return how many features there are."""
+    look_up("features", features, FEATURES)
     return classes if features == "multiclass-margin" else 1

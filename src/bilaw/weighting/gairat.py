@@ -28,4 +28,4 @@ class Gairat:
         if adversarial.steps < 1:
             refuse("attack", "none", "an attack with iterations to count, for GAIRAT weighs by them")
         kappa = adversarial.survived.to(terms.robust.dtype)
-        return (1 + (self.lam + 5 * (1 - 2 * kappa / adversarial.steps)).tanh()) / 2
+        return (2 * (self.lam + 5 * (1 - 2 * kappa / adversarial.steps))).sigmoid()

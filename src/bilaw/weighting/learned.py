@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from bilaw.errors import refuse
 from bilaw.types import Adversarial, Terms
 from bilaw.weighting.omega import Omega
 
@@ -15,6 +16,10 @@ class Learned:
     def __init__(self, omega: Omega, optimizer: torch.optim.Optimizer) -> None:
         self.omega, self.optimizer = omega, optimizer
         self.mu = [p for group in optimizer.param_groups for p in group["params"]]
+        if not {*map(id, self.mu)} <= {*map(id, omega.network.parameters())}:
+            refuse(
+                "optimizer", type(optimizer).__name__, "an optimiser of the weight network's parameters and no others"
+            )
 
     @property
     def normalised(self) -> bool:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from bilaw.checks import describe
+from bilaw.errors import refuse
+
 
 def normalise(raw: Tensor, by_sum: bool = True) -> Tensor:
     """Return w_i = raw_i / sum_j raw_j (the paper), or raw_i / B for official codes that do not normalise.
@@ -14,6 +17,8 @@ def normalise(raw: Tensor, by_sum: bool = True) -> Tensor:
     >>> normalise(torch.tensor([1.0, 3.0])), normalise(torch.zeros(2))
     (tensor([0.2500, 0.7500]), tensor([0.5000, 0.5000]))
     """
+    if raw.ndim != 1 or len(raw) == 0:
+        refuse("weights", describe(raw), "one number per sample, a tensor of shape (batch,)")
     bad = ~(raw.detach() >= 0) | raw.detach().isinf()  # the negation also catches NaN
     if bool(bad.any()):
         places = bad.nonzero().flatten()[:8].tolist()

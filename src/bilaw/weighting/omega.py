@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from bilaw.attacks.objectives import Value
-from bilaw.errors import whole_at_least
+from bilaw.checks import describe
+from bilaw.errors import refuse, whole_at_least
 from bilaw.types import Adversarial, Batch, LogitsOf, Terms
 from bilaw.weighting.features import FEATURES, Logits, reads
 
@@ -20,7 +21,10 @@ class WeightNet(nn.Module):
 
     def __init__(self, inputs: int, hidden: Sequence[int] = (128,)) -> None:
         super().__init__()
-        widths = [whole_at_least("hidden", n, 1) for n in (inputs, *hidden)]
+        if not isinstance(hidden, Sequence):
+            refuse("hidden", hidden, "a sequence of whole numbers >= 1, such as (128,)")
+        widths = [whole_at_least("inputs", inputs, 1), *(whole_at_least("hidden", n, 1) for n in hidden)]
+        self.inputs = inputs
         layers: list[nn.Module] = []
         for n_in, n_out in pairwise(widths):
             layers += [nn.Linear(n_in, n_out), nn.ReLU()]
@@ -28,6 +32,8 @@ class WeightNet(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Return raw weights."""
+        if features.ndim != 2 or features.shape[1] != self.inputs:
+            refuse("features", describe(features), f"shape (batch, {self.inputs}): this network was built for as many")
         out: Tensor = self.layers(features)
         return out[:, 0].sigmoid()
 
@@ -46,6 +52,8 @@ class Omega:
     normalised: bool = True
 
     def __post_init__(self) -> None:
+        if not isinstance(self.network, nn.Module):
+            refuse("network", self.network, "a torch.nn.Module: features (B, n) to weights (B,)")
         self.reads  # noqa: B018 - refuses unknown names
 
     @property

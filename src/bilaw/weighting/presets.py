@@ -33,7 +33,7 @@ class Weighting:
         >>> [type(Weighting(Gairat(), burn_in=0.5).at(e, 4)).__name__ for e in range(4)]
         ['Uniform', 'Uniform', 'Gairat', 'Gairat']
         """
-        return Uniform() if epoch < self.burn_in * epochs else self.scheme
+        return Uniform() if epoch < round(self.burn_in * epochs, 6) else self.scheme
 
 
 PRESETS: dict[str, dict[tuple[str, str], Weighting]] = {
@@ -63,7 +63,7 @@ def preset(scheme: str, loss: str = "adversarial-ce", settings: str = "paper") -
     Mail(g=2, b=0, scale=3, normalised=False, margin_from='adversarial')
     """
     table = look_up("preset", settings, PRESETS)
-    if (scheme, loss) not in table:
+    if (scheme, loss) not in list(table):
         known = ", ".join(f"{s} with {named}" for s, named in table)
         refuse("scheme with loss", f"{scheme} with {loss}", f"one of {known} in the {settings} settings")
     return table[scheme, loss]
