@@ -213,6 +213,16 @@ def test_central_is_within_one_percent_on_small_cnn_in_float32(name, seed):
     assert torch.equal(near.sign()[clear], s.sign()[clear])
 
 
+def test_central_closes_in_on_exact_as_its_steps_shrink():
+    """What is left between the two is the size of the step (ReLUs that switch within it), so float64 can shed it."""
+    net = Net(build("small-cnn", (3, 32, 32), 10, seed=0).double())
+    f, v = robust_of(net, "trades", *sample(8, (3, 32, 32), 10)), directions(net.theta)
+    s = exact(f, net.theta, v)
+    errors = [((central(f, net.theta, v, length) - s).norm() / s.norm()).item() for length in (1e-2, 1e-4, 1e-6)]
+    assert errors[0] > 10 * errors[1] > 100 * errors[2]
+    assert errors[2] < 1e-4
+
+
 @pytest.mark.parametrize("derivative", DERIVATIVES)
 def test_a_sample_aligned_with_itself_has_positive_s(derivative):
     """With v the gradient of robust_j itself, s_j = ||v||^2 > 0."""

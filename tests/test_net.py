@@ -301,7 +301,6 @@ def test_everything_is_put_back_when_the_model_raises(run, x):
     assert {name: id(p) for name, p in module.named_parameters()} == own
 
 
-@pytest.mark.xfail(reason="the buffers are copied when frozen() is called, the parameters are not", strict=True)
 def test_frozen_follows_committed_statistics_as_it_follows_the_optimiser(module, x):
     net = Net(module)
     f = net.frozen()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bilaw.errors import refuse
+from bilaw.errors import refuse, whole_at_least
 from bilaw.types import Batch
 
 
@@ -43,8 +43,14 @@ def make_batch(x: Tensor, y: Tensor, classes: int | None = None, index: Tensor |
     ValueError: x = 'values in [2, 2]' is not accepted; it takes values in [0, 1]; divide bytes by 255 ...
     """
     check_shapes(x, y)
+    if classes is not None:
+        whole_at_least("classes", classes, 2)
     check_values(x, y, classes)
-    return Batch(x, y, torch.arange(len(x), device=x.device) if index is None else index)
+    if index is None:
+        index = torch.arange(len(x), device=x.device)
+    if not isinstance(index, Tensor) or index.shape != y.shape or index.dtype != torch.int64:
+        refuse("index", describe(index), f"an int64 tensor of shape ({len(x)},), the place of each row in its data set")
+    return Batch(x, y, index)
 
 
 def describe(value: object) -> str:

@@ -46,10 +46,10 @@ class Net:
 
         Some modules move buffers in eval mode, too: those moves happen to a copy.
         """
-        state = {name: value.detach() for name, value in (theta or self.theta).items()}
-        state.update((name, value.clone()) for name, value in self.module.named_buffers())
+        parameters = {name: value.detach() for name, value in (theta or self.theta).items()}
 
         def logits_of(x: Tensor) -> Tensor:
+            state = {**parameters, **{name: value.clone() for name, value in self.module.named_buffers()}}
             with mode(self.module, training=False):
                 return _logits(functional_call(self.module, state, (x,)), x)
 
