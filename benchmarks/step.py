@@ -12,11 +12,11 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import resource
 import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import torch
 from torch.nn import Module
@@ -72,10 +72,17 @@ class Side:
 def peak_memory(name: str, model: str, size: int) -> float:
     """Return the MiB a step adds to the resident set at its peak. Runs in a process of its own."""
     side = Side(name, model, size)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of importing and building
     for _ in range(2):
         side.step()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return resident("VmHWM") - before
+
+
+def resident(which: str) -> float:
+    """Return the MiB resident now (VmRSS) or at most (VmHWM); Linux only."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(which)) / 1024
 
 
 def main() -> None:
@@ -84,14 +91,15 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
     parser.add_argument("--memory-of", choices=SIDES, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     if arguments.memory_of:
         print(peak_memory(arguments.memory_of, arguments.model, arguments.batch))
         return
-    sides = {name: Side(name, arguments.model, arguments.batch) for name in SIDES}
-    seconds: dict[str, list[float]] = {name: [] for name in SIDES}
+    sides = {name: Side(name, arguments.model, arguments.batch) for name in arguments.sides}
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
     for turn in range(arguments.rounds + 1):
         for name, side in sides.items():
             began = time.perf_counter()
@@ -99,7 +107,7 @@ def main() -> None:
             if turn:  # the first round warms up
                 seconds[name].append(time.perf_counter() - began)
     memory = {}
-    for name in SIDES:
+    for name in sides:
         command = [sys.executable, __file__, "--memory-of", name, "--model", arguments.model]
         command += ["--batch", str(arguments.batch), "--threads", str(arguments.threads)]
         memory[name] = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -115,6 +123,7 @@ def main() -> None:
     ratios = {
         f"{meta} / {base}": {"time": middle[meta] / middle[base], "memory": memory[meta] / memory[base]}
         for base, meta in (("at", "bilaw"), ("trades", "bilaw-trades"))
+        if {base, meta} <= set(sides)
     }
     print(json.dumps(ratios, indent=1))
 

@@ -282,3 +282,15 @@ def test_bad_strengths_are_refused(make, setting, value):
     with pytest.raises(ValueError, match="it takes a finite number >= 0") as error:
         make(value)
     assert f"{setting} = {value!r} " in str(error.value)
+
+
+@pytest.mark.parametrize(("dtype", "gap"), [(torch.float32, 20.0), (torch.bfloat16, 10.0), (torch.float32, 1e4)])
+def test_mart_keeps_its_digits_when_the_rival_is_sure(dtype, gap):
+    """Two classes, y at logit 0 and its rival at `gap`: both halves of the boosted CE are log(1 + e^gap), about gap."""
+    x = torch.zeros(1, 1, dtype=dtype)
+    batch = Batch(x, torch.tensor([0]), torch.tensor([0]))
+    logits = torch.tensor([[0.0, gap]], dtype=dtype, requires_grad=True)
+    terms = LOSSES["mart"](strength=0.0)(lambda x: logits, batch, Adversarial(x, torch.tensor([0]), 1))
+    assert terms.robust.item() == pytest.approx(2 * gap, rel=1e-2 if dtype is torch.bfloat16 else 1e-6)
+    terms.robust.sum().backward()
+    assert logits.grad.isfinite().all()

@@ -123,11 +123,12 @@ def test_frozen_follows_the_optimiser(module, x):
     torch.testing.assert_close(f(x), module.eval()(x), rtol=0, atol=0)
 
 
-def test_any_other_callable_is_taken_as_it_is():
-    def f(x):
-        return x
-
-    assert frozen(f) is f
+def test_any_other_callable_is_called_as_it_is_and_its_logits_are_checked():
+    x = torch.rand(3, 4)
+    assert torch.equal(frozen(lambda x: 2 * x)(x), 2 * x)
+    for wrong in (lambda x: x[:, :1], lambda x: x[:, 0], lambda x: x[:1]):
+        with pytest.raises(ValueError, match="model output"):
+            frozen(wrong)(x)
 
 
 def test_power_iteration_rests_while_frozen(x):

@@ -28,7 +28,7 @@ def exact(f: PerSample, theta: Mapping[str, Tensor], v: Mapping[str, Tensor]) ->
 
 def central(f: PerSample, theta: Mapping[str, Tensor], v: Mapping[str, Tensor], length: float = 1e-4) -> Tensor:
     """Return the same by a central difference, moving theta by `length` either way: two plain forwards."""
-    largest = torch.stack([d.abs().amax() for d in v.values()]).amax()
+    largest = torch.stack([d.abs().amax() for d in v.values() if d.numel()]).amax()
     scale = torch.where(
         largest > 0, largest, torch.ones_like(largest)
     )  # before squaring, which could over- or underflow

@@ -102,7 +102,9 @@ def frozen(model: nn.Module | LogitsOf) -> LogitsOf:
     """
     if isinstance(model, nn.Module):
         return Net(model).frozen()
-    return model if callable(model) else refuse("model", model, "a torch.nn.Module or a function: images to logits")
+    if not callable(model):
+        refuse("model", model, "a torch.nn.Module or a function: images to logits")
+    return lambda x: _logits(model(x), x)
 
 
 def _logits(logits: Tensor, x: Tensor) -> Tensor:

@@ -27,4 +27,4 @@ class NoAttack:
         generator: Generator | None = None,
     ) -> Adversarial:
         """Return the batch as it came."""
-        return Adversarial(batch.x, torch.zeros_like(batch.y), steps=0)
+        return Adversarial(batch.x.detach(), torch.zeros_like(batch.y), steps=0)

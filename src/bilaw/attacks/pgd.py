@@ -12,7 +12,7 @@ from bilaw.attacks.norms import NORMS
 from bilaw.attacks.objectives import OBJECTIVES, Objective, Value
 from bilaw.attacks.starts import STARTS
 from bilaw.checks import check_shapes
-from bilaw.errors import look_up, number_at_least, whole_at_least
+from bilaw.errors import look_up, number_at_least, refuse, whole_at_least
 from bilaw.net import frozen
 from bilaw.types import Adversarial, Batch, LogitsOf
 
@@ -55,6 +55,8 @@ class PGD:
     ) -> Adversarial:
         """Return adversarial points of `batch`; a module is attacked in eval mode and left as it was."""
         check_shapes(batch.x, batch.y)
+        if torch.is_inference_mode_enabled():
+            refuse("mode", "torch.inference_mode()", "torch.no_grad() or no such block: attacks take gradients")
         batch = batch._replace(x=batch.x.detach())
         classifier = frozen(logits_of)
         objective = OBJECTIVES[self.objective] if isinstance(self.objective, str) else self.objective

@@ -28,6 +28,8 @@ class TopFraction:
     def __post_init__(self) -> None:
         if not 0 < number_at_least("fraction", self.fraction, 0) <= 1:
             refuse("fraction", self.fraction, "a number above 0 and at most 1")
+        if isinstance(self.attack, TopFraction):
+            refuse("attack", "TopFraction", "an attack on whole batches, not another TopFraction")
         if not self.scheme.reads <= {"clean"}:
             refuse("scheme", type(self.scheme).__name__, "one whose weights depend on the clean x alone")
 
@@ -35,7 +37,7 @@ class TopFraction:
         self, logits_of: LogitsOf | nn.Module, batch: Batch, generator: Generator | None = None
     ) -> Adversarial:
         """Attack the heaviest samples of `batch`."""
-        classifier = frozen(logits_of)
+        classifier, batch = frozen(logits_of), batch._replace(x=batch.x.detach())
         with torch.no_grad():
             logits = classifier(batch.x)
             nothing = torch.zeros_like(logits[:, 0])

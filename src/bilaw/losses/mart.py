@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from bilaw.errors import number_at_least
 from bilaw.losses.kl import kl
 from bilaw.losses.spared import split_spared
-from bilaw.margins import largest_other
 from bilaw.types import Adversarial, Batch, LogitsOf, Terms
 
 
@@ -36,10 +36,14 @@ class Mart:
         """Return the terms, from one forward of the clean x and one of the adversarial x."""
         logits, logits_adv = logits_of(batch.x), logits_of(adversarial.x)
         doubt = 1 - logits.softmax(dim=1).gather(1, batch.y[:, None])[:, 0]
-        strongest_rival = largest_other(logits_adv.softmax(dim=1), batch.y)
-        # A saturated rival would make the logarithm infinite; one machine epsilon bounds it.
-        tiny = torch.finfo(strongest_rival.dtype).eps
-        bce = F.cross_entropy(logits_adv, batch.y, reduction="none") - (1 - strongest_rival + tiny).log()
+        bce = F.cross_entropy(logits_adv, batch.y, reduction="none") - log_without_rival(logits_adv, batch.y)
         robust = bce + self.strength * kl(logits, logits_adv) * doubt
         fixed, robust = split_spared(robust, logits_adv, batch.y, adversarial)
         return Terms(fixed, robust, logits, logits_adv)
+
+
+def log_without_rival(logits: Tensor, y: Tensor) -> Tensor:
+    """Return log(1 - max_{t != y} p_t), summed from the other classes so that a sure rival costs no digits."""
+    log_p = logits.log_softmax(dim=1)
+    rival = log_p.detach().scatter(1, y[:, None], -torch.inf).argmax(dim=1, keepdim=True)
+    return log_p.scatter(1, rival, -torch.inf).logsumexp(dim=1)
