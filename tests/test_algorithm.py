@@ -326,6 +326,77 @@ def test_spared_samples_weigh_nothing_and_train_plainly(loss: str) -> None:
     assert bool((record.terms.robust[spared] == 0).all())
 
 
+def test_between_meta_steps_the_weights_are_those_of_the_current_mu() -> None:
+    bench = Bench("tiny-cnn", meta_every=3)
+    before = copy.deepcopy(bench.network.state_dict())
+    learned = []
+    for t in range(4):
+        record = bench.step(t)
+        learned.append(record.s is not None)
+        moved = any(not torch.equal(a, before[name]) for name, a in bench.network.state_dict().items())
+        assert moved
+    assert learned == [True, False, False, True]
+
+
+def test_the_reweight_role_of_the_80_percent_variant_attacks_whole_batches() -> None:
+    counts: list[int] = []
+
+    class Counting(PGD):
+        def __call__(self, logits_of, batch, generator=None):  # type: ignore[no-untyped-def]
+            counts.append(len(batch.y))
+            return super().__call__(logits_of, batch, generator)
+
+    bench = Bench("tiny-cnn")
+    bench.method = Method(bench.loss, TopFraction(Counting(EPS, steps=1), bench.scheme, 0.5), bench.scheme)
+    bench.step(0)
+    assert counts == [4, 6]
+
+
+def test_an_optimiser_of_another_model_is_refused() -> None:
+    bench = Bench("fc1")
+    batch, _ = bench.data(0)
+    other = torch.optim.SGD(build("fc1", (1, 8, 8), CLASSES).parameters(), lr=0.1)
+    with pytest.raises(ValueError, match=r"optimizer = 'without .*takes every trainable"):
+        weighted_step(Net(bench.module), other, batch, Method(bench.loss, bench.method.attack), 0, 0)
+
+
+def test_weight_decay_leaves_unused_parameters_alone() -> None:
+    class Spare(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.unused = nn.Linear(64, CLASSES), nn.Linear(2, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.used(x.flatten(1))
+
+    for step in ("bilaw", "weighted"):
+        module = Spare().double()
+        before = module.unused.weight.clone()
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1, weight_decay=0.1)
+        bench = Bench("fc1")
+        batch, validation = bench.data(0)
+        if step == "bilaw":
+            bilaw_step(Net(module), optimizer, batch, validation, bench.method, 0, 0)
+        else:
+            weighted_step(Net(module), optimizer, batch, Method(bench.loss, bench.method.attack), 0, 0)
+        assert torch.equal(module.unused.weight, before)
+
+
+def test_batchnorm_that_its_module_keeps_frozen_stays_frozen() -> None:
+    class Frozen(nn.Sequential):
+        def train(self, mode: bool = True) -> Frozen:
+            super().train(mode)
+            self[1].eval()
+            return self
+
+    module = Frozen(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, CLASSES)).double()
+    bench = Bench("fc1")
+    batch, _ = bench.data(0)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    weighted_step(Net(module), optimizer, batch, Method(bench.loss, bench.method.attack), 0, 0)
+    assert int(module[1].num_batches_tracked) == 0
+
+
 def test_what_a_method_refuses() -> None:
     attack = PGD(EPS)
     for choice in ({"meta_at": "here"}, {"derivative": "guess"}, {"meta_every": 0}):

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from bilaw.attacks.top_fraction import TopFraction
 from bilaw.derivatives import DERIVATIVES
 from bilaw.errors import look_up, refuse, whole_at_least
 from bilaw.net import Net, Theta, TrainForward
@@ -31,8 +32,8 @@ class Method:
     """What a training step is made of; the second half matters only to a scheme that learns.
 
     `meta_loss` is the loss whose unweighted mean on held-out data mu descends (default: `loss`), `meta_attack` the
-    attack on those data (default: `attack`), `meta_at` the parameters it attacks, `derivative` a name of
-    `DERIVATIVES`, and every `meta_every`-th step learns.
+    attack on those data (default: `attack`, on whole batches), `meta_at` the parameters it attacks, `derivative` a
+    name of `DERIVATIVES`, and every `meta_every`-th step learns.
     """
 
     loss: Loss
@@ -53,7 +54,7 @@ class Method:
 
 
 class Record(NamedTuple):
-    """What a step saw, detached and still on the device: nothing here waited for it."""
+    """What a step saw, detached and still on the device."""
 
     loss: Tensor  # () the step objective that line 8 differentiated
     w: Tensor  # (B,) the weights of that objective
@@ -78,7 +79,10 @@ def bilaw_step(
             type(scheme).__name__,
             "one that learns (learned, non-parametric); else use weighted_step",
         )
-    meta_loss, meta_attack = method.meta_loss or method.loss, method.meta_attack or method.attack
+    if t % method.meta_every:
+        return weighted_step(net, optimizer, batch, method, seed, t)
+    _check_optimizer(net, optimizer)
+    meta_loss, meta_attack = method.meta_loss or method.loss, method.meta_attack or _whole(method.attack)
     noise = seed_of(seed, "noise", t)
 
     # Line 4: (X, y) and (X^, y^) are given; the inner maximisation of the robust loss, at theta.
@@ -90,6 +94,7 @@ def bilaw_step(
     # Line 5: theta~ <- theta - beta grad_theta L_tr(theta, w): plain SGD, no momentum, no weight decay.
     gradient = _gradient(objective(terms, w.detach()), theta, retain_graph=True)
     look_ahead = {name: (p - beta * gradient[name]).detach().requires_grad_() for name, p in theta.items()}
+    del gradient  # as large as theta, and no longer needed
 
     # Line 6: v = grad L_val(theta~), unweighted. L_tr is linear in w, so dL_val/dw_j = -beta s_j with
     # s_j = <v, grad_theta robust_j(theta)>: the whole batch's s is one directional derivative along v.
@@ -101,6 +106,7 @@ def bilaw_step(
         return method.loss(net.training(at, noise=noise), batch, adversarial).robust
 
     s = DERIVATIVES[method.derivative](robust, theta, v)
+    del look_ahead, v
     learned = scheme.learn(w, s, beta)
 
     # Line 7: w' = omega_mu'(Delta), Delta still at theta.
@@ -115,6 +121,7 @@ def weighted_step(
     net: Net, optimizer: torch.optim.Optimizer, batch: Batch, method: Method, seed: int, t: int
 ) -> Record:
     """Do step t with whatever weights the scheme gives now: AT, TRADES, GAIRAT, WMMR, MAIL, a frozen omega."""
+    _check_optimizer(net, optimizer)
     noise = seed_of(seed, "noise", t)
     adversarial = method.attack(net.frozen(), batch, generator(seed, "attack", t, device=batch.x.device))
     forward = net.training(noise=noise)
@@ -122,6 +129,19 @@ def weighted_step(
     with torch.no_grad():
         w = _weigh(method.scheme, terms, adversarial, batch.y)
     return _update(net, optimizer, forward, terms, w, None)
+
+
+def _check_optimizer(net: Net, optimizer: torch.optim.Optimizer) -> None:
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    missing = [name for name, p in net.theta.items() if id(p) not in held]
+    if missing or not net.theta:
+        what = f"without {missing[0]}" if missing else "of a model without trainable parameters"
+        refuse("optimizer", what, "every trainable parameter of the model (freeze others by requires_grad_(False))")
+
+
+def _whole(attack: Attack) -> Attack:
+    """Return the attack for held-out data: their loss is robust for every sample."""
+    return attack.attack if isinstance(attack, TopFraction) else attack
 
 
 def objective(terms: Terms, w: Tensor) -> Tensor:
@@ -170,8 +190,10 @@ def _update(
 ) -> Record:
     """Let the optimiser (momentum, weight decay) step theta on L_tr(theta, w), and the buffers follow."""
     loss = objective(terms, w)
-    for name, gradient in _gradient(loss, net.theta).items():
-        net.theta[name].grad = gradient
+    # An unused parameter keeps no gradient, as after `backward`, so that weight decay leaves it alone, too.
+    gradients = torch.autograd.grad(loss, list(net.theta.values()), allow_unused=True)
+    for parameter, gradient in zip(net.theta.values(), gradients, strict=True):
+        parameter.grad = gradient
     optimizer.step()
     optimizer.zero_grad()
     net.commit(forward)

@@ -1,7 +1,8 @@
 """The door: what is asked of images, labels and logits before anything is done with them.
 
-Shapes are checked everywhere, for they cost nothing. Values are checked once, where a user's tensors become a
-`Batch` (`make_batch`), and never inside a loop: that would stop an accelerator to read a number back.
+Shapes are checked everywhere, for they cost nothing. Pixels are checked once, where a user's tensors become a
+`Batch` (`make_batch`), and not in a step: an accelerator would have to stop to tell. The one number a step reads back
+is whether its weights are weights (`weighting.normalise`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,12 @@ def check_shapes(x: Tensor, y: Tensor) -> None:
         refuse("y", describe(y), f"an int64 tensor of shape ({len(x)},), one label for each row of x")
     if y.device != x.device:
         refuse("y", f"on {y.device}", f"labels on the device of x, {x.device}")
+
+
+def check_labels(y: Tensor, classes: int) -> None:
+    """Refuse labels outside 0..classes-1, where looking is free; an accelerator's were looked at by `make_batch`."""
+    if y.device.type == "cpu" and len(y) and not 0 <= int(y.min()) <= int(y.max()) < classes:
+        refuse("y", f"labels in {int(y.min())}..{int(y.max())}", f"labels in 0..{classes - 1}")
 
 
 def check_values(x: Tensor, y: Tensor, classes: int | None = None) -> None:

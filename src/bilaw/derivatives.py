@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from bilaw.errors import refuse
+
 PerSample = Callable[[Mapping[str, Tensor]], Tensor]
 
 
@@ -22,12 +24,19 @@ def exact(f: PerSample, theta: Mapping[str, Tensor], v: Mapping[str, Tensor]) ->
     _load_forward_mode()
     with torch.no_grad(), forward_ad.dual_level():
         dual = {name: _dual(p.detach(), v[name]) for name, p in theta.items()}
-        primal, tangent = _parts(f(dual))
+        try:
+            primal, tangent = _parts(f(dual))
+        except NotImplementedError as error:  # an operation without a forward-mode rule
+            reason = str(error).split(". ")[0]
+            refuse("derivative", "exact", f"models whose every operation has one; use 'central' here ({reason})")
     return torch.zeros_like(primal) if tangent is None else tangent
 
 
 def central(f: PerSample, theta: Mapping[str, Tensor], v: Mapping[str, Tensor], length: float = 1e-4) -> Tensor:
     """Return the same by a central difference, moving theta by `length` either way: two plain forwards."""
+    narrow = {p.dtype for p in theta.values()} - {torch.float32, torch.float64}
+    if narrow:
+        refuse("derivative", "central", f"float32 or float64 parameters: in {narrow.pop()} the differences round away")
     largest = torch.stack([d.abs().amax() for d in v.values() if d.numel()]).amax()
     scale = torch.where(
         largest > 0, largest, torch.ones_like(largest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from bilaw.checks import check_labels
 from bilaw.errors import refuse
 
 
@@ -37,5 +38,8 @@ def largest_other(values: Tensor, y: Tensor) -> Tensor:
 
 
 def _check(logits: Tensor, y: Tensor) -> None:
+    if logits.ndim != 2:
+        refuse("logits", f"of shape {tuple(logits.shape)}", "a matrix (batch, classes)")
     if y.shape != logits.shape[:1]:  # a single label would broadcast over the whole batch without a word
         refuse("y", f"labels of shape {tuple(y.shape)}", f"one label for each of the {len(logits)} rows of logits")
+    check_labels(y, logits.shape[1])

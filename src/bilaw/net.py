@@ -21,15 +21,19 @@ Theta = dict[str, Tensor]
 
 @contextmanager
 def mode(module: nn.Module, training: bool) -> Iterator[None]:
-    """Put every part of `module` in one mode, and back as it was, part by part."""
-    changed = [part for part in module.modules() if part.training is not training]
-    for part in changed:
-        part.training = training
+    """Put `module` in one mode, by its own `train`, and back as it was, part by part.
+
+    A module whose `train` keeps some parts in eval mode (frozen BatchNorm) has its way.
+    """
+    before = [(part, part.training) for part in module.modules()]
     try:
+        if training or any(was for _, was in before):  # most calls are of a module in eval mode already
+            module.train(training)
         yield
     finally:
-        for part in changed:
-            part.training = not training
+        for part, was in before:
+            if part.training is not was:
+                part.training = was
 
 
 class Net:

@@ -1,4 +1,4 @@
-"""The four tuples and three protocols everything else is written against.
+"""The three tuples and four protocols everything else is written against.
 
 Shapes: B is the batch, k the number of classes; images are (B, channels, height, width).
 """

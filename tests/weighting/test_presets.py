@@ -115,7 +115,7 @@ def test_a_learning_scheme_may_burn_in_too():
         (("mail", "trades", "offical"), "'offical'", "one of official, paper (did you mean 'official'?)"),
         (("mail", "trades", None), "None", "one of official, paper"),
         (("mial", "trades", "paper"), "mial with trades", "mail with trades"),
-        (("mail", "mart", "paper"), "mail with mart", "mail with trades"),
+        (("mail", "mart", "official"), "mail with mart", "mail with trades"),
         (("mail", "plain", "official"), "mail with plain", "mail with trades"),
         (("uniform", "trades", "paper"), "uniform with trades", "wmmr with trades"),
         (("gairat", "trades", "official"), "gairat with trades", "gairat with adversarial-ce"),

@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 from bilaw.attacks.norms import NORMS
 from bilaw.attacks.objectives import OBJECTIVES, Objective, Value
 from bilaw.attacks.starts import STARTS
-from bilaw.checks import check_shapes
+from bilaw.checks import check_labels, check_shapes
 from bilaw.errors import look_up, number_at_least, refuse, whole_at_least
 from bilaw.net import frozen
 from bilaw.types import Adversarial, Batch, LogitsOf
@@ -60,7 +60,7 @@ class PGD:
         batch = batch._replace(x=batch.x.detach())
         classifier = frozen(logits_of)
         objective = OBJECTIVES[self.objective] if isinstance(self.objective, str) else self.objective
-        value_of = objective(classifier, batch)
+        value_of = _labels_checked(objective(classifier, batch), batch.y)
         found = self._climb(classifier, batch, value_of, generator)
         for _ in range(self.restarts - 1):
             other = self._climb(classifier, batch, value_of, generator)
@@ -78,6 +78,16 @@ class PGD:
             x_adv = ball.climb(x_adv, gradient, step_size)
         # A gradient that is not a number would carry a sample out of its ball: it stays where it was.
         return Adversarial(torch.where(x_adv.isnan(), batch.x, x_adv), survived, self.steps)
+
+
+def _labels_checked(value_of: Value, y: Tensor) -> Value:
+    """Return `value_of`, with labels that no logit belongs to refused by name rather than by PyTorch."""
+
+    def checked(logits: Tensor) -> Tensor:
+        check_labels(y, logits.shape[1])
+        return value_of(logits)
+
+    return checked
 
 
 def input_gradient(logits_of: LogitsOf, x: Tensor, value_of: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:

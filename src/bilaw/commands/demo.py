@@ -1,4 +1,4 @@
-"""`bilaw demo`: four methods on the digits that come with the package, in about a minute."""
+"""`bilaw demo`: four methods on the digits that come with the package, in a minute or two."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def fit(model: nn.Module, data: Images, classes: int, config: Config, watch: Wat
             optimizer.param_groups[0]["lr"] = SCHEDULES[optim.schedule](
                 optim.lr, epoch, optim.epochs, step / len(train)
             )
-            if meta and isinstance(method.scheme, MetaScheme) and t % method.meta_every == 0:
+            if meta and isinstance(method.scheme, MetaScheme):
                 record = bilaw_step(net, optimizer, batch, meta.cycle(t), method, config.seed, t)
             else:
                 record = weighted_step(net, optimizer, batch, method, config.seed, t)

@@ -16,6 +16,8 @@ class Learned:
     def __init__(self, omega: Omega, optimizer: torch.optim.Optimizer) -> None:
         self.omega, self.optimizer = omega, optimizer
         self.mu = [p for group in optimizer.param_groups for p in group["params"]]
+        if not all(p.requires_grad for p in self.mu):
+            refuse("network", "with frozen parameters", "one to be trained (Omega alone is the frozen scheme)")
         if not {*map(id, self.mu)} <= {*map(id, omega.network.parameters())}:
             refuse(
                 "optimizer", type(optimizer).__name__, "an optimiser of the weight network's parameters and no others"

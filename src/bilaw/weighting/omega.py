@@ -73,5 +73,7 @@ class Omega:
         return lambda logits: self._raw(Logits(logits, clean, logits), batch.y)
 
     def _raw(self, logits: Logits, y: Tensor) -> Tensor:
-        raw: Tensor = self.network(FEATURES[self.features](logits, y))
+        features = FEATURES[self.features](logits, y)
+        mu = next(self.network.parameters(), features)  # the classifier may compute in another precision
+        raw: Tensor = self.network(features.to(mu.dtype))
         return raw

@@ -1,7 +1,7 @@
 """The heuristics as the paper sets them and as their authors' code does (METHOD section 4, PEERS).
 
-`paper` normalises every scheme per batch. `official` follows the authors: GAIRAT has batch mean 1 (the same as
-normalising), WMMR and MAIL are not normalised and differ between AT and TRADES.
+`paper` normalises every scheme per batch. `official` follows the authors' CIFAR settings: GAIRAT has batch mean 1
+(the same as normalising), WMMR and MAIL are not normalised and differ between AT and TRADES.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Weighting:
 PRESETS: dict[str, dict[tuple[str, str], Weighting]] = {
     "paper": {
         (scheme, loss): weighting
-        for loss in ("adversarial-ce", "trades")
+        for loss in ("adversarial-ce", "trades", "mart")
         for scheme, weighting in {
             "gairat": Weighting(Gairat(), burn_in=0.30),
             "wmmr": Weighting(Wmmr(a=0.1)),
@@ -65,5 +65,5 @@ def preset(scheme: str, loss: str = "adversarial-ce", settings: str = "paper") -
     table = look_up("preset", settings, PRESETS)
     if (scheme, loss) not in list(table):
         known = ", ".join(f"{s} with {named}" for s, named in table)
-        refuse("scheme with loss", f"{scheme} with {loss}", f"one of {known} in the {settings} settings")
+        refuse("scheme.name with loss.name", f"{scheme} with {loss}", f"one of {known} in the {settings} settings")
     return table[scheme, loss]
