@@ -1,12 +1,14 @@
 """Every setting of a training run, checked once, here, and never passed below `training/`.
 
-The defaults are the paper's protocol (METHOD sections 3 and 6). `scheme.burn_in` and `scheme.margin_from` default
-to what suits the scheme; None anywhere means "the default of whatever was chosen".
+The defaults are the paper's protocol (METHOD sections 3 and 6). None stands for "auto": what suits the loss, the
+scheme, the data set or the device. A setting has one name everywhere: `Config().attack.eps` in Python, `eps` under
+`[attack]` in TOML, `--attack.eps` on the command line. What each is for stands beside it and is what `--help` prints.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from bilaw.algorithm import META_POINTS
 from bilaw.attacks import NORMS, STARTS
@@ -18,16 +20,63 @@ from bilaw.weighting import FEATURES, PRESETS, SCHEMES
 from bilaw.weighting.features import POINTS
 
 TRAINING_ATTACKS = {"pgd": "iterative", "f-fgsm": "one step from a random start", "fgsm": "one step from x"}
+SINGLE_STEP = ("f-fgsm", "fgsm")
 META_OPTIMIZERS = {"adam": "Adam", "sgd": "plain SGD"}
+PRECISIONS = {"fp32": "single precision", "bf16": "bfloat16 autocast, parameters in single precision"}
+OVERFITTING = {"switch": "roll back and attack with PGD", "report": "say so", "off": "do not look"}
+LOGGERS = {"tensorboard": "event files", "wandb": "Weights & Biases", "mlflow": "MLflow"}
+
+
+def setting(default: Any, meaning: str) -> Any:
+    """Return a dataclass field that knows what it is for."""
+    return field(default=default, metadata={"help": meaning})
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """The images, and what is held out of the training half."""
+
+    name: str = setting(
+        "digits", "a data set's name (`bilaw data list`), a path to an .npz or folder, or module:function"
+    )
+    root: str | None = setting(None, "folder of the downloaded data sets (auto: $BILAW_DATA, else the user's cache)")
+    meta: int | None = setting(None, "held-out samples that mu learns from (auto: 1000, at most 15 %)")
+    select: int | None = setting(None, "held-out samples that choose the epoch (auto: 1000, at most 15 %)")
+    split_seed: int = setting(0, "seed of the two held-out splits, kept apart from the run's own")
+    augment: bool | None = setting(None, "random crop and mirror (auto: what the data set says)")
+
+    def __post_init__(self) -> None:
+        text("data.name", self.name)
+        if self.root is not None:
+            text("data.root", self.root)
+        for name in ("meta", "select"):
+            if getattr(self, name) is not None:
+                whole_at_least(f"data.{name}", getattr(self, name), 2)
+        whole_at_least("data.split_seed", self.split_seed, 0)
+        if self.augment is not None:
+            truth("data.augment", self.augment)
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The classifier."""
+
+    name: str = setting("tiny-cnn", "fc1, tiny-cnn, small-cnn, wrn-D-K, or your own as module:function")
+    weights: str | None = setting(None, "safetensors file to start from (auto: weights drawn from the seed)")
+
+    def __post_init__(self) -> None:
+        text("model.name", self.name)
+        if self.weights is not None:
+            text("model.weights", self.weights)
 
 
 @dataclass(frozen=True)
 class LossConfig:
     """What is minimised."""
 
-    name: str = "adversarial-ce"
-    inv_lambda: float = 6.0  # TRADES' 1/lambda
-    strength: float = 5.0  # MART's factor of the KL
+    name: str = setting("adversarial-ce", "plain, adversarial-ce, trades or mart")
+    inv_lambda: float = setting(6.0, "TRADES' 1/lambda, the factor of its KL")
+    strength: float = setting(5.0, "MART's factor of its KL")
 
     def __post_init__(self) -> None:
         look_up("loss.name", self.name, LOSSES)
@@ -39,13 +88,13 @@ class LossConfig:
 class AttackConfig:
     """The attack that training faces; evaluation uses its ball, too."""
 
-    name: str = "pgd"
-    eps: float = 0.1
-    norm: str = "linf"
-    steps: int = 10
-    step_size: float | None = None  # None: eps / 4
-    start: str | None = None  # None: the loss's own
-    fraction: float = 1.0  # attack only this share of each batch, the heaviest samples
+    name: str = setting("pgd", "pgd, f-fgsm or fgsm")
+    eps: float = setting(0.1, "radius of the ball, on pixels in [0, 1]; fractions such as 8/255 are welcome")
+    norm: str = setting("linf", "linf or l2")
+    steps: int = setting(10, "iterations of pgd")
+    step_size: float | None = setting(None, "length of a pgd step (auto: eps / 4)")
+    start: str | None = setting(None, "where pgd starts: uniform, gaussian or zero (auto: the loss's own)")
+    fraction: float = setting(1.0, "attack only this share of each batch, the heaviest samples")
 
     def __post_init__(self) -> None:
         look_up("attack.name", self.name, TRAINING_ATTACKS)
@@ -62,25 +111,32 @@ class AttackConfig:
 
 @dataclass(frozen=True)
 class SchemeConfig:
-    """How samples are weighted; the second half is the weight network's."""
+    """How samples are weighted; all from `features` on is the weight network's."""
 
-    name: str = "uniform"
-    preset: str = "paper"  # for gairat, wmmr and mail
-    burn_in: float | None = None  # first fraction of the epochs with uniform weights; None: the preset's
-    features: str = "multiclass-margin"
-    margin_from: str = "clean"
-    hidden: tuple[int, ...] = (128,)
-    optimizer: str = "adam"
-    lr: float = 1e-3  # alpha
-    weight_decay: float = 1e-4
+    name: str = setting("uniform", "uniform, gairat, wmmr, mail, non-parametric, learned or pretrained")
+    preset: str = setting("paper", "settings of gairat, wmmr and mail: paper or official")
+    burn_in: float | None = setting(None, "first share of the epochs with uniform weights (auto: the preset's, else 0)")
+    network: str | None = setting(None, "safetensors file of a weight network (or a run's folder), for pretrained")
+    features: str = setting("multiclass-margin", "multiclass-margin, margin, adversarial-loss or loss-difference")
+    margin_from: str = setting("clean", "where margins are taken: clean or adversarial")
+    hidden: tuple[int, ...] = setting((128,), "widths of the weight network's hidden layers, as in 64,64")
+    optimizer: str = setting("adam", "mu's optimiser: adam or sgd")
+    lr: float = setting(1e-3, "mu's learning rate, the paper's alpha")
+    weight_decay: float = setting(1e-4, "mu's weight decay")
 
     def __post_init__(self) -> None:
         look_up("scheme.name", self.name, SCHEMES)
         look_up("scheme.preset", self.preset, PRESETS)
         if self.burn_in is not None and number_at_least("scheme.burn_in", self.burn_in, 0) > 1:
             refuse("scheme.burn_in", self.burn_in, "a fraction of the epochs, from 0 to 1")
+        if self.network is not None:
+            text("scheme.network", self.network)
+        if (self.name == "pretrained") != (self.network is not None):
+            refuse("scheme.network", self.network, "a file when scheme.name is pretrained, and none otherwise")
         look_up("scheme.features", self.features, FEATURES)
         look_up("scheme.margin_from", self.margin_from, POINTS)
+        if not isinstance(self.hidden, tuple):
+            refuse("scheme.hidden", self.hidden, "whole numbers >= 1, such as 128 or 64,64")
         for width in self.hidden:
             whole_at_least("scheme.hidden", width, 1)
         look_up("scheme.optimizer", self.optimizer, META_OPTIMIZERS)
@@ -97,12 +153,12 @@ class SchemeConfig:
 class MetaConfig:
     """The reweighting half of a step, for schemes that learn."""
 
-    loss: str | None = None  # None: the training loss
-    attack: str | None = None  # None: the training attack
-    at: str = "theta~"
-    every: int = 1
-    derivative: str = "exact"
-    batch: int = 128
+    loss: str | None = setting(None, "loss that mu descends on held-out data (auto: the training loss)")
+    attack: str | None = setting(None, "attack on held-out data: pgd, f-fgsm or fgsm (auto: the training attack)")
+    at: str = setting("theta~", "parameters that it attacks: theta~ (the look-ahead) or theta")
+    every: int = setting(1, "steps between two meta updates")
+    derivative: str = setting("exact", "directional derivative of line 6: exact or central")
+    batch: int = setting(128, "held-out samples a step")
 
     def __post_init__(self) -> None:
         if self.loss is not None:
@@ -119,12 +175,14 @@ class MetaConfig:
 class OptimConfig:
     """The classifier's own optimisation: SGD as in the paper."""
 
-    epochs: int = 100
-    batch: int = 128
-    lr: float = 0.1
-    momentum: float = 0.9
-    weight_decay: float = 2e-4
-    schedule: str = "piecewise"
+    epochs: int = setting(100, "passes over the training samples")
+    batch: int = setting(128, "training samples a step")
+    lr: float = setting(0.1, "learning rate at its highest, the paper's beta")
+    momentum: float = setting(0.9, "SGD's momentum")
+    weight_decay: float = setting(2e-4, "SGD's weight decay")
+    schedule: str = setting("piecewise", "piecewise (a tenth from 30 % and from 60 %), cosine or one-cycle")
+    clip: float | None = setting(None, "largest norm of theta's gradient (auto: no clipping)")
+    ema: float | None = setting(None, "decay of an average of theta, judged and kept in its place (auto: no average)")
 
     def __post_init__(self) -> None:
         whole_at_least("optim.epochs", self.epochs, 1)
@@ -134,18 +192,102 @@ class OptimConfig:
             refuse("optim.momentum", self.momentum, "a number from 0 up to, but not including, 1")
         number_at_least("optim.weight_decay", self.weight_decay, 0)
         look_up("optim.schedule", self.schedule, SCHEDULES)
+        if self.clip is not None:
+            number_at_least("optim.clip", self.clip, 0, above=True)
+        if self.ema is not None and not 0 < number_at_least("optim.ema", self.ema, 0) < 1:
+            refuse("optim.ema", self.ema, "a number between 0 and 1, such as 0.999")
+
+
+@dataclass(frozen=True)
+class SelectConfig:
+    """How the best epoch is chosen, on the *select* split alone."""
+
+    every: int = setting(1, "epochs between two looks at the select split")
+    steps: int = setting(10, "PGD iterations of that look")
+    patience: int | None = setting(None, "looks without a new best PGD accuracy before stopping (auto: never stop)")
+
+    def __post_init__(self) -> None:
+        whole_at_least("select.every", self.every, 1)
+        whole_at_least("select.steps", self.steps, 1)
+        if self.patience is not None:
+            whole_at_least("select.patience", self.patience, 1)
+
+
+@dataclass(frozen=True)
+class ComputeConfig:
+    """Where and how it is computed."""
+
+    device: str | None = setting(None, "cpu, cuda, cuda:1, mps, ... (auto: a GPU if there is one)")
+    precision: str | None = setting(None, "fp32 or bf16 (auto: fp32)")
+    channels_last: bool | None = setting(None, "memory format of convolutions (auto: where it pays)")
+    compile: bool = setting(False, "torch.compile the forward that attacks climb")
+    threads: int | None = setting(None, "CPU threads (auto: PyTorch's own choice)")
+
+    def __post_init__(self) -> None:
+        if self.device is not None:
+            text("compute.device", self.device)
+        if self.precision is not None:
+            look_up("compute.precision", self.precision, PRECISIONS)
+        if self.channels_last is not None:
+            truth("compute.channels_last", self.channels_last)
+        truth("compute.compile", self.compile)
+        if self.threads is not None:
+            whole_at_least("compute.threads", self.threads, 1)
+
+
+@dataclass(frozen=True)
+class GuardConfig:
+    """What is watched while training."""
+
+    overfitting: str = setting("switch", "catastrophic overfitting of one-step attacks: switch to PGD, report or off")
+    drop: float = setting(0.2, "fall of PGD accuracy on select that counts as such, if one-step accuracy holds")
+    min_ess: float = setting(
+        0.1, "effective sample size, as a share of the batch, below which weights are said to collapse"
+    )
+
+    def __post_init__(self) -> None:
+        look_up("guard.overfitting", self.overfitting, OVERFITTING)
+        if not 0 < number_at_least("guard.drop", self.drop, 0) <= 1:
+            refuse("guard.drop", self.drop, "a number above 0 and at most 1")
+        if number_at_least("guard.min_ess", self.min_ess, 0) > 1:
+            refuse("guard.min_ess", self.min_ess, "a share from 0 (never warn) to 1")
+
+
+@dataclass(frozen=True)
+class LogConfig:
+    """What is written beside the weights."""
+
+    to: tuple[str, ...] = setting(("tensorboard",), "any of tensorboard, wandb, mlflow, as in tensorboard,wandb")
+    weights_every: int = setting(1, "epochs between two rows of each sample's weight and margin (0: none)")
+    checkpoint_minutes: float = setting(5.0, "minutes between two checkpoints within an epoch")
+    checkpoint_steps: int = setting(0, "steps between two checkpoints within an epoch (0: minutes alone decide)")
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.to, tuple):
+            refuse("log.to", self.to, f"names out of {', '.join(LOGGERS)}, or nothing")
+        for name in self.to:
+            look_up("log.to", name, LOGGERS)
+        whole_at_least("log.weights_every", self.weights_every, 0)
+        number_at_least("log.checkpoint_minutes", self.checkpoint_minutes, 0, above=True)
+        whole_at_least("log.checkpoint_steps", self.checkpoint_steps, 0)
 
 
 @dataclass(frozen=True)
 class Config:
     """A training run."""
 
+    data: DataConfig = field(default_factory=DataConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     attack: AttackConfig = field(default_factory=AttackConfig)
     scheme: SchemeConfig = field(default_factory=SchemeConfig)
     meta: MetaConfig = field(default_factory=MetaConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
-    seed: int = 0
+    select: SelectConfig = field(default_factory=SelectConfig)
+    compute: ComputeConfig = field(default_factory=ComputeConfig)
+    guard: GuardConfig = field(default_factory=GuardConfig)
+    log: LogConfig = field(default_factory=LogConfig)
+    seed: int = setting(0, "seed of everything random but the held-out splits")
 
     def __post_init__(self) -> None:
         whole_at_least("seed", self.seed, 0)
@@ -155,3 +297,15 @@ class Config:
                 self.scheme.name,
                 "uniform when loss.name is plain: there is no robust part to weigh",
             )
+
+
+def text(name: str, value: Any) -> None:
+    """Refuse anything but a non-empty string."""
+    if not isinstance(value, str) or not value:
+        refuse(name, value, "a non-empty string")
+
+
+def truth(name: str, value: Any) -> None:
+    """Refuse anything but true and false."""
+    if not isinstance(value, bool):
+        refuse(name, value, "true or false")
