@@ -36,10 +36,8 @@ def setting(default: Any, meaning: str) -> Any:
 class DataConfig:
     """The images, and what is held out of the training half."""
 
-    name: str = setting(
-        "digits", "a data set's name (`bilaw data list`), a path to an .npz or folder, or module:function"
-    )
-    root: str | None = setting(None, "folder of the downloaded data sets (auto: $BILAW_DATA, else the user's cache)")
+    name: str = setting("digits", "a name (`bilaw data list`), an .npz file, a folder, or module:function")
+    root: str | None = setting(None, "folder of downloaded data sets (auto: $BILAW_DATA, else the user's cache)")
     meta: int | None = setting(None, "held-out samples that mu learns from (auto: 1000, at most 15 %)")
     select: int | None = setting(None, "held-out samples that choose the epoch (auto: 1000, at most 15 %)")
     split_seed: int = setting(0, "seed of the two held-out splits, kept apart from the run's own")
@@ -89,7 +87,7 @@ class AttackConfig:
     """The attack that training faces; evaluation uses its ball, too."""
 
     name: str = setting("pgd", "pgd, f-fgsm or fgsm")
-    eps: float = setting(0.1, "radius of the ball, on pixels in [0, 1]; fractions such as 8/255 are welcome")
+    eps: float = setting(0.1, "radius of the ball around pixels in [0, 1], such as 0.1 or 8/255")
     norm: str = setting("linf", "linf or l2")
     steps: int = setting(10, "iterations of pgd")
     step_size: float | None = setting(None, "length of a pgd step (auto: eps / 4)")
@@ -111,11 +109,11 @@ class AttackConfig:
 
 @dataclass(frozen=True)
 class SchemeConfig:
-    """How samples are weighted; all from `features` on is the weight network's."""
+    """How samples are weighted; from features on, by a weight network."""
 
     name: str = setting("uniform", "uniform, gairat, wmmr, mail, non-parametric, learned or pretrained")
     preset: str = setting("paper", "settings of gairat, wmmr and mail: paper or official")
-    burn_in: float | None = setting(None, "first share of the epochs with uniform weights (auto: the preset's, else 0)")
+    burn_in: float | None = setting(None, "first share of epochs with uniform weights (auto: the preset's, else 0)")
     network: str | None = setting(None, "safetensors file of a weight network (or a run's folder), for pretrained")
     features: str = setting("multiclass-margin", "multiclass-margin, margin, adversarial-loss or loss-difference")
     margin_from: str = setting("clean", "where margins are taken: clean or adversarial")
@@ -182,7 +180,7 @@ class OptimConfig:
     weight_decay: float = setting(2e-4, "SGD's weight decay")
     schedule: str = setting("piecewise", "piecewise (a tenth from 30 % and from 60 %), cosine or one-cycle")
     clip: float | None = setting(None, "largest norm of theta's gradient (auto: no clipping)")
-    ema: float | None = setting(None, "decay of an average of theta, judged and kept in its place (auto: no average)")
+    ema: float | None = setting(None, "decay of an average of theta, which is then judged and kept (auto: none)")
 
     def __post_init__(self) -> None:
         whole_at_least("optim.epochs", self.epochs, 1)

@@ -6,8 +6,9 @@ buffers are copied before a forward and written back only by `Net.commit`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from bilaw.errors import refuse
 from bilaw.types import LogitsOf
 
 Theta = dict[str, Tensor]
+Call = Callable[[Theta, tuple[Tensor]], Tensor]
 
 
 @contextmanager
@@ -37,27 +39,48 @@ def mode(module: nn.Module, training: bool) -> Iterator[None]:
 
 
 class Net:
-    """Logits functions of a module, at its own trainable parameters theta or at any other."""
+    """Logits functions of a module, at its own trainable parameters theta or at any other.
 
-    def __init__(self, module: nn.Module) -> None:
+    `bf16` computes in bfloat16 under autocast (parameters and logits stay float32), `channels_last` hands images over
+    in that memory format, and `compile` compiles the eval-mode forward, the one that attacks climb.
+    """
+
+    def __init__(
+        self, module: nn.Module, *, bf16: bool = False, channels_last: bool = False, compile: bool = False
+    ) -> None:
         if not isinstance(module, nn.Module):
             refuse("model", type(module).__name__, "a torch.nn.Module that maps images to logits")
-        self.module = module
+        self.module, self.bf16, self.channels_last = module, bf16, channels_last
         self.theta: Theta = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        self._call: Call = partial(functional_call, module)
+        self._eval_call: Call = torch.compile(self._call) if compile else self._call
 
-    def frozen(self, theta: Mapping[str, Tensor] | None = None) -> LogitsOf:
-        """Return the eval-mode classifier at `theta`, which no gradient can reach.
+    def frozen(
+        self, theta: Mapping[str, Tensor] | None = None, buffers: Mapping[str, Tensor] | None = None
+    ) -> LogitsOf:
+        """Return the eval-mode classifier at `theta` (and `buffers`), which no gradient can reach.
 
         Some modules move buffers in eval mode, too: those moves happen to a copy.
         """
         parameters = {name: value.detach() for name, value in (theta or self.theta).items()}
 
         def logits_of(x: Tensor) -> Tensor:
-            state = {**parameters, **{name: value.clone() for name, value in self.module.named_buffers()}}
+            held = buffers or dict(self.module.named_buffers())
+            state = {**parameters, **{name: value.clone() for name, value in held.items()}}
             with mode(self.module, training=False):
-                return _logits(functional_call(self.module, state, (x,)), x)
+                return self._logits(self._eval_call, state, x)
 
         return logits_of
+
+    def _logits(self, call: Call, state: Theta, x: Tensor) -> Tensor:
+        if self.channels_last and x.ndim == 4:
+            x = x.contiguous(memory_format=torch.channels_last)
+        if not self.bf16:
+            return _checked(call(state, (x,)), x)
+        # No cache of cast parameters: it would outlive the step that moves them.
+        with torch.autocast(x.device.type, torch.bfloat16, cache_enabled=False):
+            logits = call(state, (x,))
+        return _checked(logits, x).float()
 
     def training(self, theta: Mapping[str, Tensor] | None = None, noise: int = 0) -> TrainForward:
         """Return the train-mode classifier at `theta`; equal `noise` means equal dropout masks."""
@@ -92,7 +115,7 @@ class TrainForward:
             torch.default_generator.manual_seed(self.noise + self.calls)
             if x.is_cuda:  # only the device in use: torch.manual_seed would reseed all of them
                 torch.cuda.default_generators[x.get_device()].manual_seed(self.noise + self.calls)
-            logits = _logits(functional_call(module, state, (x,)), x)
+            logits = self.net._logits(self.net._call, state, x)
         self.calls += 1
         self.buffers = {name: state[name].detach() for name in self.buffers}
         return logits
@@ -108,10 +131,10 @@ def frozen(model: nn.Module | LogitsOf) -> LogitsOf:
         return Net(model).frozen()
     if not callable(model):
         refuse("model", model, "a torch.nn.Module or a function: images to logits")
-    return lambda x: _logits(model(x), x)
+    return lambda x: _checked(model(x), x)
 
 
-def _logits(logits: Tensor, x: Tensor) -> Tensor:
+def _checked(logits: Tensor, x: Tensor) -> Tensor:
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(x) or logits.shape[1] < 2:
         got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         refuse("model output", got, f"logits of shape ({len(x)}, classes), with at least 2 classes")

@@ -39,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Train, evaluate, and print the table."""
     console = Console()
     data = digits.load()
+    assert data.test is not None  # digits have a test half
     base = Config(
         attack=AttackConfig(eps=EPS),
         meta=MetaConfig(batch=128),
@@ -52,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         began = time.monotonic()
         model = build("tiny-cnn", (1, 8, 8), len(data.classes), seed=arguments.seed)
         with training_progress(console, f"{title:12}", arguments.epochs) as watch:
-            fit(model, data.train, len(data.classes), method(name, base), watch)
+            fit(model, data, method(name, base), watch=watch)
         cells = []
         for attack in (None, PGD(EPS, steps=20)):
             hits = correct(model, data.test, attack, seed=arguments.seed)

@@ -2,41 +2,109 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
 
-from bilaw.training.fit import Epoch, Watch
+from bilaw.training.watch import Epoch, Watch
 
 
 @contextmanager
-def training_progress(console: Console, title: str, epochs: int) -> Iterator[Watch]:
-    """Show epoch, loss, clean and PGD accuracy on *select*, and the time left."""
+def training_progress(console: Console, title: str, epochs: int, *, weighs: bool = True) -> Iterator[Watch]:
+    """Show the step, and of the last epoch the loss, clean and PGD accuracy on *select*; and the time left.
+
+    `weighs` adds the weights' effective sample size. Notes are printed above the bar.
+    """
+    clock = Clock()
+
+    def note(text: str) -> None:
+        console.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
+
+    def describe(e: Epoch) -> str:
+        return _describe(e, epochs, weighs)
+
     if console.is_terminal:
-        with Progress(
-            TextColumn("[bold]{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[note]}"),
-            TimeRemainingColumn(),
-            console=console,
-        ) as progress:
-            task = progress.add_task(title, total=None, note=f"epoch 1/{epochs}")
-            yield Watch(
-                step=lambda done, total: progress.update(task, completed=done, total=total),
-                epoch=lambda e: progress.update(task, note=_note(e, epochs)),
-            )
+        with _bar(console, title, epochs, clock, describe, note) as watch:
+            yield watch
     else:
-        began = time.monotonic()
 
         def line(e: Epoch) -> None:
-            left = (time.monotonic() - began) / (e.epoch + 1) * (epochs - e.epoch - 1)
-            console.print(f"{title}: {_note(e, epochs)}  {left:.0f} s left", highlight=False)
+            left = f"  {clock.left()} left" if clock.done < clock.total else ""
+            console.print(f"{title}: {describe(e)}{left}", markup=False, highlight=False, soft_wrap=True)
 
-        yield Watch(step=lambda done, total: None, epoch=line)
+        yield Watch(step=clock.tick, epoch=line, note=note)
 
 
-def _note(e: Epoch, epochs: int) -> str:
-    return f"epoch {e.epoch + 1}/{epochs}  loss {e.loss:.3f}  clean {e.clean:.1%}  PGD {e.robust:.1%}"
+class Clock:
+    """How long the rest takes, at the pace of the steps seen here: a resumed run does not start at zero."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self.now, self.began, self.first = now, now(), -1
+        self.done, self.total = 0, 0
+
+    def tick(self, done: int, total: int) -> None:
+        """Take note of a finished step."""
+        if self.first < 0:
+            self.first = max(done - 1, 0)
+        self.done, self.total = done, total
+
+    def left(self) -> str:
+        """Return the time left, as in 1:02:03 or 2:03; `?` before the first step.
+
+        >>> times = iter([0.0, 20.0])
+        >>> clock = Clock(lambda: next(times))
+        >>> clock.tick(51, 100); clock.tick(52, 100)
+        >>> clock.left()
+        '8:00'
+        """
+        if self.done <= self.first or self.first < 0:
+            return "?"
+        seconds = (self.now() - self.began) / (self.done - self.first) * (self.total - self.done)
+        minutes, seconds = divmod(math.ceil(seconds), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+@contextmanager
+def _bar(
+    console: Console,
+    title: str,
+    epochs: int,
+    clock: Clock,
+    describe: Callable[[Epoch], str],
+    note: Callable[[str], None],
+) -> Iterator[Watch]:
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[left]} left", style="cyan"),
+        console=console,
+    )
+    task, last = bar.add_task(title, total=None, left="?"), Text(f"epoch 1/{epochs}", no_wrap=True)
+
+    def step(done: int, total: int) -> None:
+        clock.tick(done, total)
+        bar.update(task, completed=done, total=total, left=clock.left())
+
+    def epoch(e: Epoch) -> None:
+        last.plain = describe(e)
+
+    with Live(Group(bar, last), console=console, refresh_per_second=4):
+        yield Watch(step=step, epoch=epoch, note=note)
+
+
+def _describe(e: Epoch, epochs: int, weighs: bool) -> str:
+    """Return one line on an epoch; accuracies are left out where it was not judged."""
+    parts = [f"epoch {e.epoch + 1}/{epochs}", f"loss {e.loss:.3f}"]
+    if not math.isnan(e.robust):
+        parts += [f"clean {e.clean:.1%}", f"PGD {e.robust:.1%}"]
+    if weighs:
+        parts.append(f"ESS {e.ess:.0%}")
+    return "  ".join(parts)

@@ -6,21 +6,21 @@ import torch
 from torch import Tensor, nn
 
 from bilaw.datasets.augment import to_unit
-from bilaw.datasets.data import Images
+from bilaw.datasets.data import Samples, take
 from bilaw.net import frozen
 from bilaw.rng import generator
 from bilaw.types import Attack, Batch, LogitsOf
 
 
 def correct(
-    model: nn.Module | LogitsOf, images: Images, attack: Attack | None, *, seed: int = 0, batch: int = 500
+    model: nn.Module | LogitsOf, images: Samples, attack: Attack | None, *, seed: int = 0, batch: int = 500
 ) -> Tensor:
     """Return for every image whether the eval-mode classifier is right after `attack` (None: as it is): (N,) bool."""
     classifier, verdicts = frozen(model), []
     for start in range(0, len(images.y), batch):
-        part = slice(start, start + batch)
-        y = images.y[part]
-        found = Batch(to_unit(images.x[part]), y, torch.arange(start, start + len(y), device=y.device))
+        index = torch.arange(start, min(start + batch, len(images.y)), device=images.y.device)
+        raw, y = take(images, index)
+        found = Batch(to_unit(raw), y, index)
         x = found.x
         if attack is not None:
             x = attack(classifier, found, generator(seed, "evaluate", start, device=x.device)).x

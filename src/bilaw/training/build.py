@@ -10,9 +10,9 @@ from bilaw.algorithm import Method
 from bilaw.attacks import PGD, TopFraction, fast_fgsm, fgsm
 from bilaw.attacks.none import NoAttack
 from bilaw.config import AttackConfig, Config, LossConfig
-from bilaw.errors import refuse
 from bilaw.losses import AdversarialCE, Mart, Plain, Trades
 from bilaw.rng import seed_of
+from bilaw.training.pretrained import load_omega
 from bilaw.types import Attack, Loss, Scheme
 from bilaw.weighting import Learned, NonParametric, Omega, Uniform, Weighting, WeightNet, preset
 from bilaw.weighting.features import width
@@ -50,8 +50,8 @@ def build_weighting(config: Config, classes: int, device: torch.device | str = "
         return Weighting(Uniform())
     if chosen.name == "non-parametric":
         return Weighting(NonParametric(), burn_in)
-    if chosen.name != "learned":
-        refuse("scheme.name", chosen.name, "uniform, gairat, wmmr, mail, non-parametric or learned")
+    if chosen.name == "pretrained":
+        return Weighting(load_omega(chosen.network or "", classes, device), burn_in)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed_of(config.seed, "weight-network"))
         network = WeightNet(width(chosen.features, classes), chosen.hidden).to(device)

@@ -1,37 +1,34 @@
-"""The training loop."""
+"""`fit`: a model, data and settings in, a trained classifier out; with a run folder, nothing is lost when killed."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
-from typing import NamedTuple
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from bilaw.algorithm import Record, bilaw_step, weighted_step
-from bilaw.attacks import PGD
+from bilaw import runs
 from bilaw.config import Config
-from bilaw.datasets.batches import Batches
-from bilaw.datasets.data import Images
-from bilaw.datasets.splits import split
-from bilaw.datasets.stores import store
-from bilaw.evaluation.accuracy import correct
-from bilaw.net import Net
-from bilaw.training.build import build_method, build_weighting
-from bilaw.training.schedule import SCHEDULES
-from bilaw.types import MetaScheme
+from bilaw.datasets.data import Dataset, shape_of
+from bilaw.datasets.own import as_dataset
+from bilaw.datasets.table import load as load_data
+from bilaw.errors import refuse
+from bilaw.models.own import load_model
+from bilaw.models.weights import load_weights
+from bilaw.training import checkpoint, loggers
+from bilaw.training.device import computing, resolve
+from bilaw.training.environment import environment
+from bilaw.training.guards import Diverged, Interrupted
+from bilaw.training.keepers import Folder, Memory
+from bilaw.training.loop import Loop
+from bilaw.training.setup import Setup
+from bilaw.training.watch import Epoch, Watch
 from bilaw.weighting import Omega
 
-
-class Epoch(NamedTuple):
-    """What one epoch came to; accuracies are fractions of the *select* split."""
-
-    epoch: int
-    loss: float
-    clean: float
-    robust: float
-    ess: float  # effective sample size of the weights, 1 / (B sum w^2), averaged over the batches
+__all__ = ["Diverged", "Epoch", "Interrupted", "Result", "Watch", "fit"]
 
 
 class Result(NamedTuple):
@@ -40,69 +37,141 @@ class Result(NamedTuple):
     model: nn.Module
     best: Epoch
     history: list[Epoch]
-    omega: Omega | None  # the weight network, where one was learned
+    omega: Omega | None  # the weight network of that epoch, where one was used
+    run: Path | None  # the run's folder, if it has one
 
 
-class Watch(NamedTuple):
-    """Who is told what happens, as it happens."""
+def fit(
+    model: nn.Module | str,
+    data: Any,
+    config: Config | None = None,
+    *,
+    run: Path | str | None = None,
+    resume: bool = False,
+    watch: Watch | None = None,
+) -> Result:
+    """Train `model` in place on the training half of `data`, and leave it at its best epoch.
 
-    step: Callable[[int, int], None]  # (steps done, steps in all)
-    epoch: Callable[[Epoch], None]
+    `model` is a module or a name (`config.model.name`), `data` a name, a `Dataset`, a pair of arrays (images, labels)
+    or a map-style PyTorch data set. The settings are `bilaw train`'s, with the same defaults. The two held-out splits
+    come out of the training half: *meta* for schemes that learn (others train on it), *select* for choosing the epoch.
+    Test data are never looked at.
 
-
-def fit(model: nn.Module, data: Images, classes: int, config: Config, watch: Watch | None = None) -> Result:
-    """Train `model` in place on `data`, and leave it at its best epoch.
-
-    The two held-out splits come out of `data`: *meta* for schemes that learn (others train on it), *select* for
-    choosing the epoch. There is no way to hand over test data.
+    With `run`, a new folder, everything is written there as it happens; `resume` goes on with the run in it, to the
+    same bits, on the settings it has. Without, nothing is written. Threads, seeds and flags are left as they were.
     """
-    parts = split(data.y, classes, meta=None if config.scheme.learns else 0, seed=0)
-    held = store(data)
-    train = Batches(held, parts.train, size=config.optim.batch, seed=config.seed, purpose="train")
-    meta = None
-    if config.scheme.learns:
-        meta = Batches(
-            held, parts.meta, size=config.meta.batch, seed=config.seed, purpose="meta", least=config.meta.batch
-        )
-    net, optim = Net(model), config.optim
-    optimizer = torch.optim.SGD(
-        net.theta.values(), lr=optim.lr, momentum=optim.momentum, weight_decay=optim.weight_decay
-    )
-    weighting = build_weighting(config, classes)
-    select = Images(data.x[parts.select], data.y[parts.select])
-    judge = PGD(config.attack.eps, config.attack.norm, steps=10)
-    history: list[Epoch] = []
-    best: tuple[Epoch, dict[str, Tensor]] | None = None
-    total, t = optim.epochs * len(train), 0
-    for epoch in range(optim.epochs):
-        method = build_method(config, weighting.at(epoch, optim.epochs))
-        records = []
-        for step, batch in enumerate(train.epoch(epoch)):
-            optimizer.param_groups[0]["lr"] = SCHEDULES[optim.schedule](
-                optim.lr, epoch, optim.epochs, step / len(train)
-            )
-            if meta and isinstance(method.scheme, MetaScheme):
-                record = bilaw_step(net, optimizer, batch, meta.cycle(t), method, config.seed, t)
-            else:
-                record = weighted_step(net, optimizer, batch, method, config.seed, t)
-            records.append(_brief(record))
-            t += 1
-            if watch:
-                watch.step(t, total)
-        loss, ess = torch.stack(records).mean(dim=0).tolist()
-        clean = correct(model, select, None).float().mean().item()
-        robust = correct(model, select, judge, seed=config.seed).float().mean().item()
-        history.append(Epoch(epoch, loss, clean, robust, ess))
-        if best is None or robust > best[0].robust:
-            best = history[-1], copy.deepcopy(model.state_dict())
-        if watch:
-            watch.epoch(history[-1])
-    assert best is not None  # there is at least one epoch
-    model.load_state_dict(best[1])
-    return Result(model, best[0], history, getattr(weighting.scheme, "omega", None))
+    watch = watch or Watch()
+    folder = None if run is None else Path(run)
+    if resume and config is None:
+        config = _to_resume(folder).config()
+    config = config or Config()
+    dataset = load_data(data, config.data.root) if isinstance(data, str) else as_dataset(data)
+    module, config = _module(model, dataset, config)
+    config = replace(config, data=replace(config.data, name=dataset.name if not isinstance(data, str) else data))
+    config = replace(config, compute=resolve(config.compute, module))
+    loggers.check_installed(config.log.to)
+    if folder and not resume:
+        runs.check_new(folder)
+    home = _device(module)
+    with computing(config.compute):
+        try:
+            setup = Setup(module, dataset, config)
+            loop = _loop(setup, folder, resume, watch)
+            _run(loop)
+            return _result(loop)
+        finally:
+            module.to(home)
 
 
-def _brief(record: Record) -> Tensor:
-    """Return (loss, effective sample size) of a step, without waiting for the device."""
-    ess = record.w.sum().square() / (len(record.w) * record.w.square().sum())
-    return torch.stack([record.loss, ess])
+def _loop(setup: Setup, folder: Path | None, resume: bool, watch: Watch) -> Loop:
+    """Return the loop where the run stands: at its start, or at its last checkpoint."""
+    if folder is None:
+        return _begin(Loop(setup, Memory(), watch))
+    if not resume:
+        config, parts = setup.config, setup.feed.parts._asdict()
+        run = runs.Run.create(folder, config, environment(config.compute), parts)
+        return _begin(Loop(setup, Folder(run, 0), watch))
+    run = _to_resume(folder)
+    kept = checkpoint.newest(run.checkpoints, watch.note)
+    if kept is None:  # killed before it could take a single one
+        run.cut({})
+        return _begin(Loop(setup, Folder(run, 0), watch))
+    _check_same(setup, kept, folder)
+    loop = Loop(setup, Folder(run, kept.facts["standing"]["t"]), watch)
+    run.cut(kept.facts["lengths"])
+    loop.load(kept.tensors, kept.facts)
+    loop.saved = kept.path
+    return loop
+
+
+def _begin(loop: Loop) -> Loop:
+    for text in loop.setup.notes:
+        loop.keeper.event({"t": 0, "event": "note", "text": text})
+        loop.watch.note(text)
+    loop.save()
+    return loop
+
+
+def _run(loop: Loop) -> None:
+    keeper, epochs = loop.keeper, loop.config.optim.epochs
+    keeper.status("running", loop.here.epoch, epochs, loop.here.best)
+    try:
+        loop.run()
+        keeper.status("finished", loop.here.epoch, epochs, loop.here.best)
+    except (Interrupted, Diverged):
+        raise  # they have said so themselves
+    except BaseException as error:
+        state = "failed" if isinstance(error, Exception) else "interrupted"
+        keeper.status(state, loop.here.epoch, epochs, loop.here.best)
+        raise
+    finally:
+        keeper.close()
+
+
+def _result(loop: Loop) -> Result:
+    setup = loop.setup
+    assert loop.here.best is not None  # the last epoch is always looked at
+    weights, omega = loop.keeper.best_weights()
+    setup.net.module.load_state_dict(dict(weights), strict=False)  # state that is no tensor is not kept
+    if setup.learned and omega:
+        setup.learned.omega.network.load_state_dict(dict(omega))
+    return Result(setup.net.module, loop.here.best, loop.keeper.history(), setup.omega, loop.keeper.path)
+
+
+def _module(model: nn.Module | str, dataset: Dataset, config: Config) -> tuple[nn.Module, Config]:
+    """Return the module and settings that name it: a module of the user's own is named by its class."""
+    shape, classes = shape_of(dataset.train), len(dataset.classes)
+    if isinstance(model, str):
+        module = load_model(model, shape, classes, config.seed)
+        name = model
+    elif isinstance(model, nn.Module):
+        module, name = model, f"{type(model).__module__}:{type(model).__qualname__}"
+    else:
+        refuse("model", model, "a torch.nn.Module, or a name")
+    if config.model.weights is not None:
+        load_weights(module, config.model.weights)
+    return module, replace(config, model=replace(config.model, name=name))
+
+
+def _to_resume(folder: Path | None) -> runs.Run:
+    if folder is None:
+        refuse("run", None, "the folder of the run to go on with, when resume is true")
+    run = runs.Run.open(folder)
+    status = run.status()
+    if status.state == "running" and status.pid != os.getpid():
+        refuse("run", str(folder), f"a run that no process is at work on; process {status.pid} is, on {status.host}")
+    if status.state == "finished":
+        refuse("run", str(folder), "a run that has not finished; to repeat this one: --config of its config.toml")
+    return run
+
+
+def _check_same(setup: Setup, kept: checkpoint.Checkpoint, folder: Path) -> None:
+    """Refuse to go on with other data, another model or other settings than the checkpoint was taken with."""
+    for what, digest in kept.facts["identity"].items():
+        if setup.identity[what] != digest:
+            refuse(what, "another than when the run began", f"the {what} of {folder}: a run goes on with what it has")
+
+
+def _device(module: nn.Module) -> torch.device:
+    first = next(iter(module.parameters()), None)
+    return torch.device("cpu") if first is None else first.device

@@ -9,6 +9,10 @@ from bilaw.checks import describe
 from bilaw.errors import refuse
 
 
+class BadWeights(ValueError):
+    """Raw weights that are no weights: NaN, infinite or negative. While training, the sign of divergence."""
+
+
 def normalise(raw: Tensor, by_sum: bool = True) -> Tensor:
     """Return w_i = raw_i / sum_j raw_j (the paper), or raw_i / B for official codes that do not normalise.
 
@@ -23,7 +27,7 @@ def normalise(raw: Tensor, by_sum: bool = True) -> Tensor:
     if bool(bad.any()):
         places = bad.nonzero().flatten()[:8].tolist()
         value = raw.detach()[places[0]].item()
-        raise ValueError(
+        raise BadWeights(
             f"weights = {value!r} at place {places[0]} of the batch ({int(bad.sum())} of {len(raw)} are bad, at "
             f"{places}) is not accepted; a weight is a finite number >= 0. If the loss is not a number either, "
             "training has diverged: lower the learning rate"

@@ -1,0 +1,102 @@
+"""Writing files so that they are there whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save
+from torch import Tensor
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary file to write beside `path`; on leaving it is on the disk and takes the name of `path`.
+
+    A failure leaves the old file as it was and nothing beside it; a kill may leave a `.part` file, never half of
+    `path`.
+    """
+    with explained(path):
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        os.close(handle)
+        part = Path(name)
+        try:
+            yield part
+            with part.open("rb+") as written:
+                os.fsync(written.fileno())
+            part.chmod(0o666 & ~_umask())  # mkstemp's files are private
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+        sync_folder(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` to `path`, whole or not at all."""
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> None:
+    """Write tensors as safetensors, whole or not at all."""
+    # contiguous: safetensors stores no strides; clone: two names may share one memory
+    held = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    with replacing(path) as part:
+        part.write_bytes(save(held, dict(about)))  # Python's own write says what is wrong with a disk
+
+
+def append(path: Path, data: bytes) -> None:
+    """Append `data` and wait until it is on the disk."""
+    with explained(path), path.open("ab") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def json_line(values: dict[str, Any]) -> bytes:
+    """Return one line of JSON; NaN, which JSON lacks, becomes null.
+
+    >>> json_line({"epoch": 1, "clean": float("nan")})
+    b'{"epoch": 1, "clean": null}\\n'
+    """
+    return (json.dumps(_plain(values), allow_nan=False) + "\n").encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return None if value != value else value
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Say of an operating system's error which file it struck."""
+    try:
+        yield
+    except OSError as error:
+        if getattr(error, "explained", False):
+            raise
+        clear = OSError(error.errno, f"cannot write {path}: {error.strerror or error}")
+        clear.explained = True  # type: ignore[attr-defined]
+        raise clear from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in `folder` are on the disk."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _umask() -> int:
+    now = os.umask(0o077)
+    os.umask(now)
+    return now

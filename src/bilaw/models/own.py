@@ -1,0 +1,52 @@
+"""Models by any name: of the table, or the user's own as `module:function`."""
+
+from __future__ import annotations
+
+import inspect
+
+import torch
+from torch import nn
+
+from bilaw.errors import refuse
+from bilaw.imports import find
+from bilaw.models import build
+from bilaw.models.arguments import Shape
+
+SETTING = "model.name"
+
+
+def load_model(name: str, shape: Shape, classes: int, seed: int) -> nn.Module:
+    """Return the model called `name`, its weights drawn from `seed`; the caller's random state stays as it was.
+
+    The user's function is called with whichever of `shape` (channels, height, width) and `classes` it takes.
+    """
+    if ":" not in name:
+        return build(name, shape, classes, seed)
+    made = find(SETTING, name)
+    if isinstance(made, nn.Module):
+        return made
+    if not callable(made):
+        refuse(SETTING, name, f"a function that returns a torch.nn.Module, not a {type(made).__name__}")
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.default_generator.manual_seed(seed)
+        try:
+            model = made(**_wanted(made, name, shape=shape, classes=classes))
+        except Exception as error:  # whatever the user's function raises
+            refuse(SETTING, name, f"a function that builds a model ({type(error).__name__} in it: {error})")
+    if not isinstance(model, nn.Module):
+        refuse(SETTING, name, f"a function that returns a torch.nn.Module, not a {type(model).__name__}")
+    return model
+
+
+def _wanted(function: object, name: str, **offered: object) -> dict[str, object]:
+    assert callable(function)
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return offered
+    required = [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
+    unknown = [wanted for wanted in required if wanted not in offered]
+    if unknown:
+        known = "shape (channels, height, width) and classes"
+        refuse(SETTING, name, f"a function whose arguments without a default are out of {known}, not {unknown[0]}")
+    taken = {p.name for p in parameters}
+    return {key: value for key, value in offered.items() if key in taken}

@@ -1,0 +1,99 @@
+"""Everything a run is made of, from its settings: the same after a resume as at the start."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from bilaw.config import SINGLE_STEP, Config
+from bilaw.datasets.data import Dataset
+from bilaw.models.door import check_model
+from bilaw.net import Net
+from bilaw.settings import to_toml
+from bilaw.training.average import Average
+from bilaw.training.build import build_method, build_weighting
+from bilaw.training.feed import digest, feed
+from bilaw.training.history import Seen
+from bilaw.training.state import State
+from bilaw.weighting import Learned, Omega, Uniform
+
+TRIED = 8  # images the model is tried on at the door
+
+
+class Setup:
+    """A model on its device, its batches, its optimiser, its weighting, and all that changes as they meet."""
+
+    def __init__(self, module: nn.Module, data: Dataset, config: Config) -> None:
+        compute, optim = config.compute, config.optim
+        device = torch.device(compute.device or "cpu")
+        self.config, self.classes, self.device = config, len(data.classes), device
+        self.feed = feed(data.train, self.classes, data.augment, config, device)
+        self.net = Net(
+            module.to(device),
+            bf16=compute.precision == "bf16",
+            channels_last=bool(compute.channels_last),
+            compile=compute.compile,
+        )
+        self.notes = [*data.notes, *check_model(self.net, self.feed.train.at(0, 0).x[:TRIED], self.classes)]
+        self.optimizer = torch.optim.SGD(
+            self.net.theta.values(), lr=optim.lr, momentum=optim.momentum, weight_decay=optim.weight_decay
+        )
+        if optim.clip is not None:
+            self._clip(optim.clip)
+        self.weighting = build_weighting(config, self.classes, device)
+        build_method(config, self.weighting.scheme)  # refuses what does not go together, before the first epoch
+        self.average = Average(self.net, optim.ema) if optim.ema is not None else None
+        self.learned = self.weighting.scheme if isinstance(self.weighting.scheme, Learned) else None
+        self.state = State(self.net, self.optimizer, self.learned, self.average)
+        self.seen = Seen(len(data.train.y), device)
+        self.identity = {
+            "data": digest(data.train),
+            "model": _digest("".join(f"{name} {tuple(p.shape)}" for name, p in self.net.theta.items())),
+            "config": _digest(to_toml(config)),
+        }
+
+    @property
+    def weighs(self) -> bool:
+        """Tell whether samples ever weigh differently."""
+        return not isinstance(self.weighting.scheme, Uniform)
+
+    @property
+    def omega(self) -> Omega | None:
+        """Return the weight network and what it looks at, where one is used."""
+        scheme = self.weighting.scheme
+        return scheme.omega if isinstance(scheme, Learned) else scheme if isinstance(scheme, Omega) else None
+
+    def about_omega(self) -> dict[str, str]:
+        """Return what a saved weight network has to be told about, beside its weights."""
+        omega = self.omega
+        return {"features": omega.features, "margin_from": omega.margin_from} if omega else {}
+
+    def one_step_roles(self, switched: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the roles that attack with a single step: "attack", "meta.attack"."""
+        config = self.switched(switched)
+        meta = config.meta.attack or config.attack.name
+        held = {"attack": config.attack.name, **({"meta.attack": meta} if config.scheme.learns else {})}
+        return tuple(role for role, name in held.items() if name in SINGLE_STEP and config.loss.name != "plain")
+
+    def switched(self, roles: tuple[str, ...]) -> Config:
+        """Return the settings with PGD in the roles whose one-step attack overfitted."""
+        config = self.config
+        if "attack" in roles:
+            config = replace(config, attack=replace(config.attack, name="pgd"))
+        if "meta.attack" in roles:
+            config = replace(config, meta=replace(config.meta, attack="pgd"))
+        return config
+
+    def _clip(self, most: float) -> None:
+        def clip(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+            nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], most)
+
+        self.optimizer.register_step_pre_hook(clip)
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
