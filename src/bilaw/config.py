@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from bilaw.algorithm import META_POINTS
 from bilaw.attacks import NORMS, STARTS
 from bilaw.derivatives import DERIVATIVES
@@ -21,7 +23,7 @@ from bilaw.weighting.features import POINTS
 
 TRAINING_ATTACKS = {"pgd": "iterative", "f-fgsm": "one step from a random start", "fgsm": "one step from x"}
 SINGLE_STEP = ("f-fgsm", "fgsm")
-META_OPTIMIZERS = {"adam": "Adam", "sgd": "plain SGD"}
+META_OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 PRECISIONS = {"fp32": "single precision", "bf16": "bfloat16 autocast, parameters in single precision"}
 OVERFITTING = {"switch": "roll back and attack with PGD", "report": "say so", "off": "do not look"}
 LOGGERS = {"tensorboard": "event files", "wandb": "Weights & Biases", "mlflow": "MLflow"}
@@ -118,7 +120,7 @@ class SchemeConfig:
     features: str = setting("multiclass-margin", "multiclass-margin, margin, adversarial-loss or loss-difference")
     margin_from: str = setting("clean", "where margins are taken: clean or adversarial")
     hidden: tuple[int, ...] = setting((128,), "widths of the weight network's hidden layers, as in 64,64")
-    optimizer: str = setting("adam", "mu's optimiser: adam or sgd")
+    optimizer: str = setting("adam", "mu's optimiser: adam, adamw or sgd")
     lr: float = setting(1e-3, "mu's learning rate, the paper's alpha")
     weight_decay: float = setting(1e-4, "mu's weight decay")
 

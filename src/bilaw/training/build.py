@@ -9,7 +9,7 @@ import torch
 from bilaw.algorithm import Method
 from bilaw.attacks import PGD, TopFraction, fast_fgsm, fgsm
 from bilaw.attacks.none import NoAttack
-from bilaw.config import AttackConfig, Config, LossConfig
+from bilaw.config import META_OPTIMIZERS, AttackConfig, Config, LossConfig
 from bilaw.losses import AdversarialCE, Mart, Plain, Trades
 from bilaw.rng import seed_of
 from bilaw.training.pretrained import load_omega
@@ -55,8 +55,7 @@ def build_weighting(config: Config, classes: int, device: torch.device | str = "
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed_of(config.seed, "weight-network"))
         network = WeightNet(width(chosen.features, classes), chosen.hidden).to(device)
-    kind = torch.optim.Adam if chosen.optimizer == "adam" else torch.optim.SGD
-    optimizer = kind(network.parameters(), lr=chosen.lr, weight_decay=chosen.weight_decay)
+    optimizer = META_OPTIMIZERS[chosen.optimizer](network.parameters(), lr=chosen.lr, weight_decay=chosen.weight_decay)
     return Weighting(Learned(Omega(network, chosen.features, chosen.margin_from), optimizer), burn_in)
 
 
