@@ -1,4 +1,4 @@
-"""Where the images of a data set are while it is used: on the device, or on the host and fetched by index."""
+"""Where the images of a data set are while it is used: on the device, or elsewhere and fetched by index."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from bilaw.datasets.data import Images
+from bilaw.datasets.data import Images, Samples, take
 
 RESIDENT_SHARE = 0.4  # of the device's free memory; the rest is the model's, its gradients' and the attack's
 
@@ -56,11 +56,29 @@ class Streamed:
         return x.to(self.device, non_blocking=True)
 
 
-def store(images: Images, device: torch.device | str = "cpu") -> Store:
-    """Return `images` resident on the device if they fill at most 40 % of its free memory, else streamed."""
+class Kept:
+    """The few samples of a streamed data set that a run returns to every step: read once, resident from then on."""
+
+    prefetch = False
+
+    def __init__(self, samples: Samples, index: Tensor, device: torch.device | str = "cpu") -> None:
+        self.held = Resident(take(samples, index), device)
+        self.device, self.y = self.held.device, samples.y.to(device)
+        self.row = torch.full((len(samples.y),), -1)  # place in the whole data set -> row of what is kept
+        self.row[index] = torch.arange(len(index))
+
+    def fetch(self, index: Tensor) -> Tensor:
+        """Return the images at `index`, places in the whole data set."""
+        return self.held.fetch(self.row[index])
+
+
+def store(samples: Samples, device: torch.device | str = "cpu") -> Store:
+    """Return `samples` resident on the device if held and at most 40 % of its free memory, else streamed."""
     device = torch.device(device)
+    if not isinstance(samples, Images):
+        return Streamed(samples.read, samples.y, device)
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
-        if images.x.numel() * images.x.element_size() > RESIDENT_SHARE * free:
-            return Streamed(lambda index: images.x.index_select(0, index), images.y, device)
-    return Resident(images, device)
+        if samples.x.numel() * samples.x.element_size() > RESIDENT_SHARE * free:
+            return Streamed(lambda index: samples.x.index_select(0, index), samples.y, device)
+    return Resident(samples, device)
