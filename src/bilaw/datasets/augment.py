@@ -22,10 +22,18 @@ def crop_and_mirror(x: Tensor, dy: Tensor, dx: Tensor, mirror: Tensor, padding: 
     >>> crop_and_mirror(x, stay, stay, torch.tensor([True]), padding=1).flatten().tolist()
     [1.0, 0.0, 3.0, 2.0]
     """
-    batch, channels, height, width = x.shape
-    rows, columns = torch.arange(height, device=x.device), torch.arange(width, device=x.device)
-    columns = torch.where(mirror.view(-1, 1), width - 1 - columns, columns) + dx.view(-1, 1)
-    rows = (rows + dy.view(-1, 1)) * (width + 2 * padding)
-    # Crop and mirror are one gather of pixels, the same for each channel (expand takes no memory).
-    pixels = (rows.unsqueeze(2) + columns.unsqueeze(1)).view(batch, 1, -1).expand(-1, channels, -1)
-    return F.pad(x, (padding,) * 4).flatten(2).gather(2, pixels).view_as(x)
+    own = torch.arange(len(x), device=x.device)
+    x = _crop(x, own, dy, dx, padding)
+    return torch.cat([x, x.flip(3)]).index_select(0, own + mirror * len(x))
+
+
+def _crop(x: Tensor, own: Tensor, dy: Tensor, dx: Tensor, padding: int) -> Tensor:
+    """Return the windows at (dy, dx) of the padded images."""
+    _, channels, height, width = x.shape
+    padded = F.pad(x, (padding,) * 4)
+    high, wide = padded.shape[2:]
+    # Every run of `width` pixels in memory is a window (the view takes none of it); a crop copies the rows it wants.
+    windows = padded.as_strided((padded.numel() - width + 1, width), (1, 1))
+    first = (own * (channels * high) + dy) * wide + dx
+    rows = (torch.arange(channels, device=x.device).view(-1, 1) * high + torch.arange(height, device=x.device)) * wide
+    return windows.index_select(0, (first.view(-1, 1) + rows.view(-1)).view(-1)).view_as(x)
