@@ -2,33 +2,54 @@
 
 from __future__ import annotations
 
-import argparse
+import io
+import os
 import sys
 from collections.abc import Sequence
 
 from bilaw import __version__
-from bilaw.commands import demo, runs, train
+from bilaw.commands import data, demo, runs, train
+from bilaw.commands.parser import Parser
 from bilaw.training.guards import Diverged
 
-COMMANDS = {"demo": demo, "train": train, "runs": runs}
+COMMANDS = {"demo": demo, "data": data, "train": train, "runs": runs}
+
+
+def build_parser() -> Parser:
+    """Return the whole command line."""
+    parser = Parser(prog="bilaw", description="Robust image classifiers with learned sample weights.")
+    parser.add_argument("--version", action="version", version=f"bilaw {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for command in COMMANDS.values():
+        command.add_parser(commands)
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `bilaw`, and return its exit status: 2 for input it does not accept, 1 for what went wrong on the way."""
-    parser = argparse.ArgumentParser(prog="bilaw", description="Robust image classifiers with learned sample weights.")
-    parser.add_argument("--version", action="version", version=f"bilaw {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in COMMANDS.values():
-        command.add_parser(commands)
-    arguments = parser.parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a file's name may hold what the terminal cannot show
+    parser = build_parser()
     try:
+        arguments = parser.parse_args(argv)
+        if arguments.command is None:
+            parser.print_help(sys.stderr)
+            return 2
         return int(COMMANDS[arguments.command].run(arguments))
     except ValueError as error:
-        print(f"bilaw: {error}", file=sys.stderr)
-        return 2
+        return _end(error, 2)
+    except BrokenPipeError:  # whoever read the output has gone; so that Python's own flush at the end finds a reader:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _end("nobody reads the output any more", 1)
     except (Diverged, OSError) as error:
-        print(f"bilaw: {error}", file=sys.stderr)
-        return 1
+        return _end(error, 1)
+    except KeyboardInterrupt:
+        return _end("stopped", 130)
+
+
+def _end(why: object, status: int) -> int:
+    print("bilaw:", *str(why).splitlines(), file=sys.stderr)
+    return status
 
 
 if __name__ == "__main__":

@@ -18,14 +18,17 @@ from bilaw.derivatives import DERIVATIVES
 from bilaw.errors import look_up, number_at_least, refuse, whole_at_least
 from bilaw.losses import LOSSES
 from bilaw.training.schedule import SCHEDULES
-from bilaw.weighting import FEATURES, PRESETS, SCHEMES
-from bilaw.weighting.features import POINTS
+from bilaw.weighting import FEATURES, PRESETS, SCHEMES, preset
+from bilaw.weighting.features import POINTS, reads
 
 TRAINING_ATTACKS = {"pgd": "iterative", "f-fgsm": "one step from a random start", "fgsm": "one step from x"}
 SINGLE_STEP = ("f-fgsm", "fgsm")
+HEURISTICS = ("gairat", "wmmr", "mail")
 META_OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 PRECISIONS = {"fp32": "single precision", "bf16": "bfloat16 autocast, parameters in single precision"}
 OVERFITTING = {"switch": "roll back and attack with PGD", "report": "say so", "off": "do not look"}
+THREADS = 1024  # more than that, and OpenMP ends the process
+SEEDS = 2**63  # TOML's whole numbers end there
 LOGGERS = {"tensorboard": "event files", "wandb": "Weights & Biases", "mlflow": "MLflow"}
 
 
@@ -48,11 +51,11 @@ class DataConfig:
     def __post_init__(self) -> None:
         text("data.name", self.name)
         if self.root is not None:
-            text("data.root", self.root)
+            optional_text("data.root", self.root)
         for name in ("meta", "select"):
             if getattr(self, name) is not None:
                 whole_at_least(f"data.{name}", getattr(self, name), 2)
-        whole_at_least("data.split_seed", self.split_seed, 0)
+        check_seed("data.split_seed", self.split_seed)
         if self.augment is not None:
             truth("data.augment", self.augment)
 
@@ -67,7 +70,7 @@ class ModelConfig:
     def __post_init__(self) -> None:
         text("model.name", self.name)
         if self.weights is not None:
-            text("model.weights", self.weights)
+            optional_text("model.weights", self.weights)
 
 
 @dataclass(frozen=True)
@@ -130,9 +133,11 @@ class SchemeConfig:
         if self.burn_in is not None and number_at_least("scheme.burn_in", self.burn_in, 0) > 1:
             refuse("scheme.burn_in", self.burn_in, "a fraction of the epochs, from 0 to 1")
         if self.network is not None:
-            text("scheme.network", self.network)
-        if (self.name == "pretrained") != (self.network is not None):
-            refuse("scheme.network", self.network, "a file when scheme.name is pretrained, and none otherwise")
+            optional_text("scheme.network", self.network)
+        if self.name == "pretrained" and self.network is None:
+            refuse("scheme.network", "auto", "a file when scheme.name is pretrained")
+        if self.name != "pretrained" and self.network is not None:
+            refuse("scheme.network", self.network, "auto unless scheme.name is pretrained")
         look_up("scheme.features", self.features, FEATURES)
         look_up("scheme.margin_from", self.margin_from, POINTS)
         if not isinstance(self.hidden, tuple):
@@ -147,6 +152,12 @@ class SchemeConfig:
     def learns(self) -> bool:
         """Tell whether the scheme needs the meta set."""
         return hasattr(SCHEMES[self.name], "learn")
+
+    def reads(self, loss: str) -> frozenset[str]:
+        """Return which logits the weights depend on; of a pretrained network only its file can tell."""
+        if self.name in HEURISTICS:
+            return preset(self.name, loss, self.preset).scheme.reads
+        return reads(self.features, self.margin_from) if self.name == "learned" else frozenset()
 
 
 @dataclass(frozen=True)
@@ -225,14 +236,14 @@ class ComputeConfig:
 
     def __post_init__(self) -> None:
         if self.device is not None:
-            text("compute.device", self.device)
+            optional_text("compute.device", self.device)
         if self.precision is not None:
             look_up("compute.precision", self.precision, PRECISIONS)
         if self.channels_last is not None:
             truth("compute.channels_last", self.channels_last)
         truth("compute.compile", self.compile)
-        if self.threads is not None:
-            whole_at_least("compute.threads", self.threads, 1)
+        if self.threads is not None and whole_at_least("compute.threads", self.threads, 1) > THREADS:
+            refuse("compute.threads", self.threads, f"a whole number from 1 to {THREADS}")
 
 
 @dataclass(frozen=True)
@@ -290,22 +301,41 @@ class Config:
     seed: int = setting(0, "seed of everything random but the held-out splits")
 
     def __post_init__(self) -> None:
-        whole_at_least("seed", self.seed, 0)
-        if self.loss.name == "plain" and self.scheme.name != "uniform":
-            refuse(
-                "scheme.name",
-                self.scheme.name,
-                "uniform when loss.name is plain: there is no robust part to weigh",
-            )
+        check_seed("seed", self.seed)
+        loss, scheme = self.loss.name, self.scheme
+        if loss == "plain" and scheme.name != "uniform":
+            refuse("scheme.name", scheme.name, "uniform when loss.name is plain: there is no robust part to weigh")
+        if scheme.name in HEURISTICS:
+            preset(scheme.name, loss, scheme.preset)  # refuses a pair it has no settings for
+        if self.attack.fraction < 1 and not scheme.reads(loss) <= {"clean"}:
+            why = f"weights with scheme.name = {scheme.name} are known only after the attack"
+            refuse("attack.fraction", self.attack.fraction, f"1 here: {why}")
 
 
 def text(name: str, value: Any) -> None:
-    """Refuse anything but a non-empty string."""
-    if not isinstance(value, str) or not value:
-        refuse(name, value, "a non-empty string")
+    """Refuse anything but a non-empty string that a file can hold."""
+    if not isinstance(value, str) or not value or "\0" in value or not _is_unicode(value):
+        refuse(name, value, "text, which is not empty, in Unicode and without NUL")
+
+
+def optional_text(name: str, value: Any) -> None:
+    """Refuse the word that stands for None in files, and what `text` refuses."""
+    text(name, value)
+    if value == "auto":
+        refuse(name, value, "None for auto, or text that is not the word (a file of that name is ./auto)")
 
 
 def truth(name: str, value: Any) -> None:
     """Refuse anything but true and false."""
     if not isinstance(value, bool):
         refuse(name, value, "true or false")
+
+
+def check_seed(name: str, value: Any) -> None:
+    """Refuse anything but a seed."""
+    if whole_at_least(name, value, 0) >= SEEDS:
+        refuse(name, value, "a whole number from 0 to 2**63 - 1")
+
+
+def _is_unicode(value: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in value)  # bytes that are no UTF-8

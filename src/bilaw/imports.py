@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ def find(setting: str, name: str) -> Any:
     True
     """
     module_name, _, attribute = name.partition(":")
-    if not module_name or not attribute:
+    if not module_name or module_name.startswith(".") or not attribute:
         refuse(setting, name, "module:function, such as mynets:resnet")
     here = str(Path.cwd())
     sys.path.insert(0, here)
@@ -25,10 +26,11 @@ def find(setting: str, name: str) -> Any:
         module = importlib.import_module(module_name)
     except ImportError as error:
         refuse(setting, name, f"a module that can be imported ({error}; looked in {here} and among installed packages)")
-    except Exception as error:  # whatever the user's module raises
+    except (Exception, SystemExit) as error:  # whatever the user's module raises: a script may end itself
         refuse(setting, name, f"a module that can be imported ({type(error).__name__} in it: {error})")
     finally:
-        sys.path.remove(here)
+        with suppress(ValueError):  # the module may have removed it
+            sys.path.remove(here)
     if not hasattr(module, attribute):
         refuse(setting, name, f"a function that {module_name} has{nearest(attribute, vars(module))}")
     return getattr(module, attribute)

@@ -236,23 +236,17 @@ def parse(text: str) -> dict[str, Any]:
         raise ValueError("not TOML for settings: nested too deep") from None
     values = {}
     for name, value in tables.items():
-        if name in settings():
-            values[name] = value
-        elif name not in groups() or not name:
-            raise ValueError(f"there is no table [{name}]{_nearest_table(name, value)}")
-        elif not isinstance(value, dict):
+        if isinstance(value, dict) and name not in settings():
+            if not name or name not in groups():
+                raise ValueError(f"there is no table [{name}]{did_you_mean(name, dict.fromkeys(groups()))}")
+            values.update({f"{name}.{key}": item for key, item in value.items()})
+        elif name in groups():
             refuse(name, value, f"a table: [{name}], and its settings below")
         else:
-            values.update({f"{name}.{key}": item for key, item in value.items()})
+            values[name] = value
     for name in values:
         find(name)
     return values
-
-
-def _nearest_table(name: str, value: Any) -> str:
-    if isinstance(value, dict):
-        return did_you_mean(name, {group: None for group in groups() if group})
-    return did_you_mean(name, settings())
 
 
 def parse_file(path: Path) -> dict[str, Any]:

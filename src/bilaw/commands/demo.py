@@ -11,12 +11,13 @@ from rich.table import Table
 
 from bilaw.attacks import PGD
 from bilaw.commands.progress import training_progress
-from bilaw.config import AttackConfig, Config, MetaConfig, OptimConfig
+from bilaw.config import AttackConfig, Config, OptimConfig
 from bilaw.datasets import digits
 from bilaw.evaluation.accuracy import correct
 from bilaw.evaluation.statistics import wilson
 from bilaw.models import build
 from bilaw.recipes.methods import method
+from bilaw.settings import override
 from bilaw.training.fit import fit
 
 METHODS = {"at": "AT", "trades": "TRADES", "bilaw": "BiLAW", "bilaw-trades": "BiLAW-TRADES"}
@@ -31,8 +32,8 @@ def add_parser(commands: Any) -> None:
         description="Train AT, TRADES, BiLAW and BiLAW-TRADES on the digits that come with the package, and print "
         "one table of clean and PGD-20 accuracy on the test half.",
     )
-    parser.add_argument("--epochs", type=int, default=40, help="epochs for each method (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of everything random (default: %(default)s)")
+    parser.add_argument("--epochs", metavar="N", default="40", help="epochs for each method (default: %(default)s)")
+    parser.add_argument("--seed", metavar="N", default="0", help="seed of everything random (default: %(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -40,23 +41,19 @@ def run(arguments: argparse.Namespace) -> int:
     console = Console()
     data = digits.load()
     assert data.test is not None  # digits have a test half
-    base = Config(
-        attack=AttackConfig(eps=EPS),
-        meta=MetaConfig(batch=128),
-        optim=OptimConfig(epochs=arguments.epochs, batch=64, lr=0.05),
-        seed=arguments.seed,
-    )
+    base = Config(attack=AttackConfig(eps=EPS), optim=OptimConfig(batch=64, lr=0.05))
+    base = override(base, {"optim.epochs": arguments.epochs, "seed": arguments.seed})
     table = Table(title=f"Digits, Tiny-CNN, linf eps {EPS:g}\n{len(data.test.y)} test images, 95 % intervals")
     for heading in ("method", "clean", "PGD-20", "time"):
         table.add_column(heading, justify="left" if heading == "method" else "right")
     for name, title in METHODS.items():
         began = time.monotonic()
-        model = build("tiny-cnn", (1, 8, 8), len(data.classes), seed=arguments.seed)
-        with training_progress(console, f"{title:12}", arguments.epochs) as watch:
+        model = build("tiny-cnn", (1, 8, 8), len(data.classes), seed=base.seed)
+        with training_progress(console, f"{title:12}", base.optim.epochs) as watch:
             fit(model, data, method(name, base), watch=watch)
         cells = []
         for attack in (None, PGD(EPS, steps=20)):
-            hits = correct(model, data.test, attack, seed=arguments.seed)
+            hits = correct(model, data.test, attack, seed=base.seed)
             low, high = wilson(int(hits.sum()), len(hits))
             cells.append(f"{hits.float().mean():.1%}  [{low:.1%}, {high:.1%}]".replace("[", "\\["))
         table.add_row(title, *cells, f"{time.monotonic() - began:.0f} s")

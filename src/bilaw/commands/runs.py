@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from bilaw import runs
 from bilaw.commands.train import RUNS, names
@@ -24,37 +25,38 @@ def add_parser(commands: Any) -> None:
         help="list runs with their status and best scores",
         description="List the runs in a folder: where each stands, and its best epoch on the select split.",
     )
-    parser.add_argument(
-        "folder", nargs="?", type=Path, default=RUNS, help="a run, or a folder of runs (default: %(default)s)"
-    )
+    parser.add_argument("folder", metavar="FOLDER", nargs="?", help=f"a run, or a folder of runs (default: {RUNS})")
     parser.add_argument("--json", action="store_true", help="print one line of JSON a run")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a table, best robust accuracy first among equals in data and model."""
-    if not arguments.folder.is_dir():
-        refuse("folder", str(arguments.folder), "a folder that holds runs; `bilaw train` makes them in runs/")
-    rows = [row for found in runs.find(arguments.folder) if (row := summary(found))]
+    """Print a table, oldest run first."""
+    folder = RUNS if arguments.folder is None else Path(arguments.folder)
+    if not folder.is_dir() and arguments.folder is not None:
+        refuse("FOLDER", arguments.folder, f"a folder that holds runs; `bilaw train` makes them in {RUNS}/")
+    rows = [row for found in runs.find(folder) if (row := summary(found))]
     if arguments.json:
         for row in rows:
             print(json.dumps(row))
         return 0
     if not rows:
-        print(f"no runs in {arguments.folder}; `bilaw train` makes one")
+        print(f"no runs in {folder}; `bilaw train` makes one")
         return 0
-    table = Table()
+    table = Table(box=None, pad_edge=False)
     for heading in ("run", "method", "status", "epochs", "clean", "robust", "seen"):
         numbers = heading in ("epochs", "clean", "robust", "seen")
         table.add_column(heading, justify="right" if numbers else "left", no_wrap=heading != "run", overflow="fold")
     for row in rows:
         best = row["best"] or {}
         table.add_row(
-            *(str(row[name]) for name in ("run", "method", "status")),
+            *(Text(str(row[name])) for name in ("run", "method", "status")),
             f"{row['epoch']}/{row['epochs']}",
-            *(f"{best[name]:.1%}" if best else "-" for name in ("clean", "robust")),
+            *(f"{best[name]:.1%}" if best.get(name) is not None else "-" for name in ("clean", "robust")),
             f"{ago(time.time() - row['updated'])} ago",
         )
-    Console().print(table)
+    console = Console()
+    # Off a terminal there is no width to fold to: one line a run, for whatever reads it.
+    console.print(table, width=None if console.is_terminal else console.measure(table).maximum)
     print("clean, robust: accuracy on the select split, at the epoch with the best PGD accuracy there")
     return 0
 
@@ -63,8 +65,8 @@ def summary(found: runs.Run) -> dict[str, Any] | None:
     """Return what there is to say of a run in one line; None, and a word on stderr, where its files are damaged."""
     try:
         status, config = found.status(), found.config()
-    except (ValueError, OSError, KeyError) as error:
-        print(f"bilaw: {found.path} cannot be read: {error}", file=sys.stderr)
+    except (ValueError, OSError, KeyError, TypeError) as error:
+        print(f"bilaw: {found.path} cannot be read: {type(error).__name__}: {error}", file=sys.stderr)
         return None
     data, model, method = names(config)
     about = {"run": found.path.name, "data": data, "model": model, "method": method, "seed": config.seed}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,6 +23,7 @@ from bilaw.commands.train_help import METAVARS, USAGE, Help
 from bilaw.config import Config
 from bilaw.effects import without_effect
 from bilaw.errors import look_up, refuse
+from bilaw.files import explained
 from bilaw.recipes.methods import METHODS
 from bilaw.settings import override, parse_file, settings, to_toml, values_of
 from bilaw.training.fit import Interrupted, fit
@@ -55,15 +57,17 @@ def run(arguments: argparse.Namespace) -> int:
     given = {name: value for name, value in vars(arguments).items() if name in settings()}
     if arguments.resume is not None:
         return _resume(arguments, given)
-    config, explicit = effective(arguments.config, arguments.method, given)
+    config, in_file = effective(arguments.config, arguments.method, given)
+    chosen = [name for name in given if values_of(config)[name] is not None]  # auto asks for nothing
+    for name, needs in without_effect(config, chosen).items():
+        raise ValueError(f"--{name} {given[name]} has no effect here: it takes {needs}")
+    for name, needs in without_effect(config, in_file).items():
+        say(f"note: {name} in {arguments.config} has no effect here: it takes {needs}", sys.stderr)
     if arguments.print_config:
         print(to_toml(config), end="")
-    for note in without_effect(config, explicit):
-        print(f"note: {note}", file=sys.stderr)
-    if arguments.print_config:
         return 0
-    folder = new_folder(arguments.run, config)
-    return _watched(folder, config, resume=False)
+    with new_folder(arguments.run, config) as folder:
+        return _watched(folder, config, resume=False)
 
 
 def _resume(arguments: argparse.Namespace, given: dict[str, str]) -> int:
@@ -78,8 +82,8 @@ def _resume(arguments: argparse.Namespace, given: dict[str, str]) -> int:
     return _watched(folder, config, resume=True)
 
 
-def effective(file: Path | None, method: str | None, flags: dict[str, str]) -> tuple[Config, list[str]]:
-    """Return the settings in force, and the names of those that were chosen: by a flag, or otherwise in the file.
+def effective(file: Path | None, method: str | None, flags: Mapping[str, str]) -> tuple[Config, list[str]]:
+    """Return the settings in force, and the names of those that were chosen in the file.
 
     Defaults < file < method < flags.
     """
@@ -90,25 +94,46 @@ def effective(file: Path | None, method: str | None, flags: dict[str, str]) -> t
     config = override(Config(), {**in_file, **of_method, **flags})
     # A run's own config.toml states every setting; what equals the default was not chosen there.
     values, defaults = values_of(config), values_of(Config())
-    in_file_only = [name for name in in_file if name not in of_method and values[name] != defaults[name]]
-    return config, [*in_file_only, *flags]
+    chosen = [name for name in in_file if values[name] != defaults[name]]
+    return config, [name for name in chosen if name not in of_method and name not in flags]
 
 
-def new_folder(asked: str | None, config: Config) -> Path:
-    """Return where the run goes, refusing a folder that holds something; nothing is made yet."""
-    if asked is None:
-        stem, number = run_name(config), 1
-        while (RUNS / f"{stem}-{number}").exists():
+@contextmanager
+def new_folder(asked: str | None, config: Config) -> Iterator[Path]:
+    """Give the run's folder, reserved (made, and empty) where bilaw names it; what stays empty is removed again.
+
+    Runs that start at the same moment, as a loop over seeds starts them, then get a number each.
+    """
+    if asked is not None:
+        yield _asked_folder(asked)
+        return
+    made_runs, stem, number = not RUNS.exists(), run_name(config), 1
+    with explained(RUNS):
+        RUNS.mkdir(exist_ok=True)
+        while True:
+            folder = RUNS / f"{stem}-{number}"
+            with suppress(FileExistsError):
+                folder.mkdir()
+                break
             number += 1
-        return RUNS / f"{stem}-{number}"
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):  # not empty: the run is in it
+            folder.rmdir()
+            if made_runs:
+                RUNS.rmdir()
+
+
+def _asked_folder(asked: str) -> Path:
+    """Return the folder the user names, refusing one that holds something; nothing is made yet."""
     if not asked or "\0" in asked:
         refuse("--run", asked, "a folder")
     folder = Path(asked)
-    if folder.is_dir() and any(folder.iterdir()):
-        refuse("--run", asked, f"a new or empty folder (to go on with a run: bilaw train --resume {asked})")
     for place in (folder, *folder.parents):
         if place.exists() and not place.is_dir():
             refuse("--run", asked, f"a folder; {place} is a file")
+    runs.check_new(folder)
     return folder
 
 
@@ -143,15 +168,19 @@ def _watched(folder: Path, config: Config, resume: bool) -> int:
                 result = fit(config.model.name, config.data.name, config, run=folder, resume=resume, watch=watch)
         except Interrupted as stopped:
             say(f"interrupted in epoch {stopped.epoch + 1} of {epochs}, and saved. To go on:", sys.stderr)
-            say(f"  bilaw train --resume {folder}", sys.stderr)
+            say(f"  bilaw train --resume {shlex.quote(str(folder))}", sys.stderr)
             return 128 + (caught[0] if caught else signal.SIGINT)
+        except KeyboardInterrupt:
+            if runs.Run(folder).config_file.is_file():
+                say("stopped at once. To go on from the last checkpoint:", sys.stderr)
+                say(f"  bilaw train --resume {shlex.quote(str(folder))}", sys.stderr)
+            raise
     best = result.best
     say(f"done: best epoch {best.epoch + 1} of {len(result.history)}")
     say(f"  on select   clean {best.clean:.1%}, PGD-{config.select.steps} {best.robust:.1%}")
     say(f"  run folder  {folder}")
-    say(
-        f"next: `bilaw runs {folder.parent}` compares runs; `bilaw train --config {folder}/config.toml` repeats this one"
-    )
+    say(f"next: `bilaw runs {folder.parent}` compares runs;")
+    say(f"  `bilaw train --config {runs.Run(folder).config_file}` repeats this one")
     return 0
 
 

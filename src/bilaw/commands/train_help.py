@@ -7,8 +7,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from bilaw.errors import look_up
 from bilaw.recipes.methods import METHODS
-from bilaw.settings import Setting, did_you_mean, groups
+from bilaw.settings import Setting, groups
 
 WIDTH, MARGIN = 80, 16
 USAGE = """\
@@ -40,8 +41,7 @@ class Help(argparse.Action):
         elif values in groups():
             text = group_help(values)
         else:
-            hint = did_you_mean(str(values), dict.fromkeys(groups()))
-            raise argparse.ArgumentError(self, f"there is no group {values}{hint}")
+            look_up("--help", values, {name: True for name in (*groups(), "all") if name})
         print(text)
         parser.exit()
 

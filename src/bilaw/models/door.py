@@ -30,10 +30,10 @@ def _logits(net: Net, x: Tensor) -> Tensor:
         with torch.no_grad():
             net.training()(x)
             return net.frozen()(x)
-    except ValueError:
-        raise  # a refusal already
-    except (RuntimeError, TypeError, IndexError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
+    except Exception as error:  # whatever the user's module raises
+        if str(error).startswith("model output"):
+            raise  # it did give something, and Net has refused that
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
         refuse("model", type(net.module).__name__, f"a module that maps images {tuple(x.shape)} to logits ({reason})")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -27,26 +29,30 @@ def load_model(name: str, shape: Shape, classes: int, seed: int) -> nn.Module:
         return made
     if not callable(made):
         refuse(SETTING, name, f"a function that returns a torch.nn.Module, not a {type(made).__name__}")
+    wanted = _wanted(made, name, shape=shape, classes=classes)
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(seed)
         try:
-            model = made(**_wanted(made, name, shape=shape, classes=classes))
-        except Exception as error:  # whatever the user's function raises
+            model = made(**wanted)
+        except (Exception, SystemExit) as error:  # whatever the user's function raises
             refuse(SETTING, name, f"a function that builds a model ({type(error).__name__} in it: {error})")
     if not isinstance(model, nn.Module):
         refuse(SETTING, name, f"a function that returns a torch.nn.Module, not a {type(model).__name__}")
     return model
 
 
-def _wanted(function: object, name: str, **offered: object) -> dict[str, object]:
-    assert callable(function)
-    parameters = inspect.signature(function).parameters.values()
+def _wanted(function: Callable[..., Any], name: str, **offered: object) -> dict[str, object]:
+    """Return those of the offered arguments that the function takes by name."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # some builtins tell nothing
+        return {}
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return offered
+    named = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     required = [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
-    unknown = [wanted for wanted in required if wanted not in offered]
+    unknown = [wanted for wanted in required if wanted not in offered or wanted not in named]
     if unknown:
         known = "shape (channels, height, width) and classes"
         refuse(SETTING, name, f"a function whose arguments without a default are out of {known}, not {unknown[0]}")
-    taken = {p.name for p in parameters}
-    return {key: value for key, value in offered.items() if key in taken}
+    return {key: value for key, value in offered.items() if key in named}

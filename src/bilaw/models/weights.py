@@ -32,7 +32,7 @@ def read_safetensors(setting: str, path: Path | str) -> dict[str, Tensor]:
     try:
         held: dict[str, Tensor] = load_file(path)
     except FileNotFoundError:
-        refuse(setting, str(path), "a file that exists")
+        refuse(setting, str(path), f"a file that exists (looked in {Path.cwd()})")
     except (SafetensorError, OSError) as error:
         reason = f"({error}); a pickle (.pt, .pth) is never loaded: convert it with safetensors.torch.save_file"
         refuse(setting, str(path), f"a safetensors file {reason}")

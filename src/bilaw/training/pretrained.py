@@ -13,9 +13,10 @@ from bilaw import runs
 from bilaw.errors import refuse
 from bilaw.models.weights import read_safetensors
 from bilaw.weighting import FEATURES, Omega, WeightNet
-from bilaw.weighting.features import width
+from bilaw.weighting.features import POINTS, width
 
 SETTING = "scheme.network"
+SAVED = "a weight network, as a run with scheme.name = learned saves it"
 
 
 def load_omega(path: Path | str, classes: int, device: torch.device | str = "cpu") -> Omega:
@@ -32,13 +33,17 @@ def load_omega(path: Path | str, classes: int, device: torch.device | str = "cpu
 
 def _network(held: dict[str, Tensor], file: Path) -> WeightNet:
     """Return a network of the widths that the file's matrices have."""
-    matrices = [value for _, value in sorted(held.items()) if value.ndim == 2]
-    fits = all(after.shape[1] == before.shape[0] for before, after in pairwise(matrices))
+    count = sum(value.ndim == 2 for value in held.values())
+    matrices = [held[name] for i in range(count) if (name := f"layers.{2 * i}.weight") in held]
+    fits = len(matrices) == count and all(after.shape[1] == before.shape[0] for before, after in pairwise(matrices))
     if not matrices or not fits or matrices[-1].shape[0] != 1:
-        refuse(SETTING, str(file), "a weight network, as a run with scheme.name = learned saves it")
+        refuse(SETTING, str(file), SAVED)
     made = WeightNet(matrices[0].shape[1], [len(value) for value in matrices[:-1]])
-    if made.state_dict().keys() != held.keys():
-        refuse(SETTING, str(file), "a weight network, as a run with scheme.name = learned saves it")
+    shapes = {name: value.shape for name, value in made.state_dict().items()}
+    if shapes != {name: value.shape for name, value in held.items()}:
+        refuse(SETTING, str(file), SAVED)
+    if not all(bool(value.isfinite().all()) for value in held.values()):
+        refuse(SETTING, str(file), "a weight network without NaN and infinities")
     return made
 
 
@@ -48,6 +53,7 @@ def _about(file: Path) -> dict[str, str]:
             found = opened.metadata() or {}
     except (SafetensorError, OSError) as error:
         refuse(SETTING, str(file), f"a safetensors file ({error})")
-    if found.get("features") not in FEATURES:
+    about = {"margin_from": "clean", **found}
+    if about.get("features") not in FEATURES or about["margin_from"] not in POINTS:
         refuse(SETTING, str(file), "a file that says which features it reads, as a run saves it")
-    return {"margin_from": "clean", **found}
+    return about
