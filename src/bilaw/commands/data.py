@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from typing import Any
 
 from rich.console import Console
@@ -57,29 +56,24 @@ def _get(arguments: argparse.Namespace) -> int:
     from bilaw.commands.data_progress import getting
     from bilaw.datasets.sources.get import get
 
-    if look_up("data", arguments.name, dict.fromkeys(NAMES, True)) and arguments.name == OFFLINE:
+    look_up("data", arguments.name, dict.fromkeys(NAMES))
+    if arguments.name == OFFLINE:
         _say(f"{OFFLINE} comes with bilaw: there is nothing to get")
         return 0
-    known, began = KNOWN[arguments.name], time.monotonic()
-    absent = bool(faults(known, arguments.root))
-    with getting(Console(), known.name) as watch:
-        folder = get(
-            known.name,
+    with getting(Console(), arguments.name) as watch:
+        get(
+            arguments.name,
             arguments.root,
             folder=arguments.folder,
             source=arguments.source,
             url=arguments.url,
             watch=watch,
         )
-    if absent:
-        _say(f"{known.name}: complete in {folder}, all checksums right ({time.monotonic() - began:.1f} s)")
-    else:
-        _say(f"{known.name}: already complete in {folder}, all checksums right")
     return 0
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    table = Table(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in ("name", "train", "test", "classes", "image", "status", "sources"):
         table.add_column(heading, justify="right" if heading in ("train", "test", "classes") else "left", no_wrap=True)
     table.add_row(OFFLINE, "1,347", "450", "10", "1x8x8", "here", "comes with bilaw")
@@ -88,9 +82,7 @@ def _list(arguments: argparse.Namespace) -> int:
         size = "x".join(map(str, known.shape))
         status = _status(known, arguments.root)
         table.add_row(known.name, f"{train:,}", f"{test:,}", str(known.classes), size, status, ", ".join(known.sources))
-    console = Console()
-    # Off a terminal there is no width to fold to: one line a set, for whatever reads it.
-    console.print(table, width=None if console.is_terminal else 120)
+    Console(width=80).print(table)  # what it takes, so that nothing folds into a narrower pipe
     _say(f"cache folder: {root_folder(arguments.root)}")
     return 0
 
@@ -101,7 +93,7 @@ def _status(known: Known, root: str | None) -> str:
     right = sum(path.is_file() and path.stat().st_size == size for path, size in paths)
     if right == len(paths):
         return "here"
-    return f"{right} of {len(paths)} files" if any(path.exists() for path, _ in paths) else "not here"
+    return f"{right} of {len(paths)}" if any(path.exists() for path, _ in paths) else "not here"
 
 
 def _check(arguments: argparse.Namespace) -> int:

@@ -43,7 +43,7 @@ def download(request: Request, url: str, into: Path, limit: int) -> Path:
     with cache_is_writable(path):
         out = path.open("wb")
     with out:
-        sink = _Sink(out, url, limit, request)
+        sink = _Sink(out, name_of(url), limit, request)
         fetch = pooch.HTTPDownloader(
             progressbar=sink,
             chunk_size=PIECE,
@@ -54,46 +54,53 @@ def download(request: Request, url: str, into: Path, limit: int) -> Path:
         try:
             fetch(url, sink, None)
         except OSError as error:  # all errors of requests are
-            raise ValueError(f"{url}: {reason(error, request)}") from error
+            raise ValueError(f"{name_of(url)}: {reason(error, request)}") from error
         finally:
             for response in opened:  # pooch leaves the connection of a failed download open
                 response.close()
-        if sink.done < sink.total:
-            refuse(url, f"{sink.done} bytes", f"the {sink.total} bytes that were announced")
     return path
 
 
 def reason(error: OSError, request: Request) -> str:
     """Return in a few words why a download failed."""
     response, text = getattr(error, "response", None), str(error)
-    if response is not None:
+    if response is not None and response.status_code >= 400:
         return f"HTTP {response.status_code} {response.reason}"
     if "Connect" in type(error).__name__ and "imeout" in text:
         return f"no connection within {request.patience.connect:g} s"
     if "Read timed out" in text:
         return f"no byte for {request.patience.read:g} s"
-    last = text.rpartition("Caused by ")[2].rpartition(": ")[2].rstrip("()\"' ")
-    return last or type(error).__name__
+    # The rest is an error inside an error inside an error: "...(Caused by X('...: [Errno 111] Connection refused'))".
+    return text.rpartition("] ")[2].rpartition("Caused by ")[2].rstrip("()\"' ") or type(error).__name__
+
+
+def name_of(url: str) -> str:
+    """Return what a file at `url` is called.
+
+    >>> name_of("https://example.org/mnist/train.gz")
+    'train.gz'
+    """
+    return url.rpartition("/")[2]
 
 
 class _Sink:
     """Both the file pooch writes to and the bar it reports to: it counts, and says when to leave."""
 
-    def __init__(self, out: IO[bytes], url: str, limit: int, request: Request) -> None:
-        self.out, self.url, self.limit = out, url, limit
+    def __init__(self, out: IO[bytes], name: str, limit: int, request: Request) -> None:
+        self.out, self.name, self.limit = out, name, limit
         self.watch, self.patience = request.watch, request.patience
         self.done, self.total, self.began = 0, 0, time.monotonic()  # pooch sets the total that the server announced
 
     def write(self, chunk: bytes) -> None:
         self.done += len(chunk)
         if max(self.done, self.total) > self.limit:
-            refuse(self.url, f"{max(self.done, self.total)} bytes", f"at most {self.limit} bytes")
+            refuse(self.name, f"{max(self.done, self.total)} bytes", f"at most {self.limit} bytes")
         seconds = time.monotonic() - self.began
         if seconds > self.patience.read and self.done < seconds * self.patience.least:
-            refuse(self.url, f"{self.done / seconds:.0f} bytes a second", f"at least {self.patience.least:g}")
+            refuse(self.name, f"{self.done / seconds:.0f} bytes a second", f"at least {self.patience.least:g}")
         with cache_is_writable(Path(self.out.name)):
             self.out.write(chunk)
-        self.watch.amount(self.url, self.done, self.total)
+        self.watch.amount(self.name, self.done, self.total)
 
     def flush(self) -> None:
         """Do nothing: the file is flushed when it is closed."""

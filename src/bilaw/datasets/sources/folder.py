@@ -46,8 +46,6 @@ def _loose(held: dict[File, Path], wanted: Sequence[File]) -> Offers:
 
 def _nothing(known: Known, top: Path, wanted: Sequence[File]) -> Offers:
     yield from ()  # a generator as the others, that has nothing to offer but the reason
-    if not top.is_dir():
-        refuse("--from", str(top), "a folder that exists")
     names = f"{known.archive.name} or {wanted[0].name}" if known.archive else f"{wanted[0].name} or {wanted[0].name}.gz"
     for pickled in known.pickles:
         if (top / pickled).exists():

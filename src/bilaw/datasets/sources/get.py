@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from bilaw.datasets.cache import faults, folder_of
@@ -48,11 +48,16 @@ def obtain(
     """Do what `get` does, for any set whose right content is known."""
     names = chosen(known, folder, source, url)
     into = folder_of(known, root)
-    request = Request(known, into, Path(folder).expanduser() if folder else None, url, watch, patience)
+    request = Request(known, into, None if folder is None else Path(folder).expanduser(), url, watch, patience)
+    if request.folder and not request.folder.is_dir():
+        refuse("--from", str(folder), "a folder that exists")
     with cache_is_writable(into):
         into.mkdir(parents=True, exist_ok=True)
         _tidy(into)
         wanted = _missing(known, root, watch)
+    if not wanted:
+        watch.note(f"already complete in {into}, all checksums right")
+        return into
     failures = []
     for attempt in (attempt for name in names for attempt in SOURCES[name](request)):
         if not wanted:
@@ -70,7 +75,10 @@ def obtain(
             failures.append(failure)
             watch.note(f"failed {failure}")
     if wanted:
+        with suppress(OSError):
+            into.rmdir()  # if nothing came
         raise ValueError("\n  ".join([f"{known.name} could not be got; what was tried:", *failures]))
+    watch.note(f"complete in {into}, all checksums right")
     return into
 
 
