@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +12,8 @@ from typing import Any
 
 from safetensors.torch import save
 from torch import Tensor
+
+PART = ".part"  # how the names of half-written files end
 
 
 @contextmanager
@@ -22,14 +24,12 @@ def replacing(path: Path) -> Iterator[Path]:
     `path`.
     """
     with explained(path):
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        os.close(handle)
-        part = Path(name)
+        part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
         try:
+            part.touch(exist_ok=False)
             yield part
             with part.open("rb+") as written:
                 os.fsync(written.fileno())
-            part.chmod(0o666 & ~_umask())  # mkstemp's files are private
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
@@ -94,9 +94,3 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _umask() -> int:
-    now = os.umask(0o077)
-    os.umask(now)
-    return now

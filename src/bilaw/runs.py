@@ -6,25 +6,29 @@ status.json          where it stands
 splits.safetensors   places in the training set: train, meta, select
 metrics.jsonl        a line an epoch, and events; the same to the byte whenever the run is repeated
 timing.jsonl         a line an epoch: what is not
-weights.f16          a row an epoch: (value, sample) in float16; weights.json says which values
+weights.f16          for each epoch of the metrics, in their order: (value, sample) in float16, as weights.json says
 checkpoints/         the last two
 good.safetensors     the one to roll back to, if a one-step attack is overfitted to
 best.safetensors     the classifier's best epoch on *select*, as a state_dict
 omega.safetensors    its weight network, where one was learned
 tensorboard/         event files
+loggers.json         how Weights & Biases and MLflow call the run, so that a resumed one goes on there
+lock                 held by the process at work on the run, and let go by the system when that ends
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import secrets
 import shutil
 import socket
-import tempfile
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from safetensors.torch import load_file
@@ -33,16 +37,17 @@ from torch import Tensor
 from bilaw import settings
 from bilaw.config import Config
 from bilaw.errors import refuse
-from bilaw.files import append, explained, json_line, write_tensors, write_text
+from bilaw.files import PART, append, explained, json_line, sync_folder, write_tensors, write_text
 
 WEIGHT_VALUES = ("weight", "clean margin", "adversarial margin")  # of a sample, in an epoch
 GROWING = ("metrics.jsonl", "timing.jsonl", "weights.f16")  # a checkpoint notes their lengths
+fcntl: Any = importlib.import_module("fcntl") if sys.platform != "win32" else None  # a Unix module
 
 
 class Status(NamedTuple):
     """Where a run stands."""
 
-    state: str  # running, finished, interrupted, failed, or killed: said to run, but its process is gone
+    state: str  # running, finished, interrupted, failed, or killed: said to run, but no process holds it
     epoch: int  # epochs done
     epochs: int
     best: dict[str, Any] | None  # the best epoch's metrics
@@ -66,19 +71,21 @@ class Run:
         check_new(path)
         with explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            draft = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+            draft = path.parent / f".{path.name}.{secrets.token_hex(4)}"
             try:
                 made = cls(draft)
-                made.checkpoints.mkdir()
+                made.checkpoints.mkdir(parents=True)
+                for name in (*GROWING, "lock"):
+                    (draft / name).touch()
                 write_text(made.config_file, settings.to_toml(config))
                 write_text(draft / "environment.json", json.dumps(environment, indent=1) + "\n")
                 write_tensors(draft / "splits.safetensors", splits, {})
                 made.set_status("running", 0, config.optim.epochs, None)
                 made.describe_weights(len(splits["train"]))
-                draft.chmod(0o755)
                 if path.exists():
                     path.rmdir()  # check_new saw that it is empty
                 draft.rename(path)
+                sync_folder(path.parent)
             finally:
                 shutil.rmtree(draft, ignore_errors=True)
         return cls(path)
@@ -122,6 +129,10 @@ class Run:
         """Return the folder of TensorBoard's event files."""
         return self.path / "tensorboard"
 
+    @property
+    def _lock_file(self) -> Path:
+        return self.path / "lock"
+
     def config(self) -> Config:
         """Return the effective settings."""
         return settings.from_toml(self.config_file.read_text(encoding="utf-8"))
@@ -152,10 +163,20 @@ class Run:
     def status(self) -> Status:
         """Return where the run stands."""
         held = json.loads((self.path / "status.json").read_text())
-        state = held["state"]
-        if state == "running" and held["host"] == socket.gethostname() and not _alive(held["pid"]):
-            state = "killed"
-        return Status(state, held["epoch"], held["epochs"], held["best"], held["updated"], held["pid"], held["host"])
+        if held["state"] == "running":
+            with self._lock_file.open("rb") as lock:
+                held["state"] = "killed" if _locked(lock, shared=True) else "running"
+        return Status(**held)
+
+    def hold(self) -> IO[bytes]:
+        """Return the lock of who works on the run, to be closed at the end; no two have it at a time."""
+        with explained(self._lock_file):
+            lock = self._lock_file.open("ab")
+        if not _locked(lock, shared=False):
+            lock.close()
+            status = self.status()
+            refuse("run", str(self.path), f"a run that nobody is at work on; process {status.pid} on {status.host} is")
+        return lock
 
     def add(self, values: Mapping[str, Any]) -> None:
         """Add a line to the metrics."""
@@ -171,12 +192,18 @@ class Run:
 
     def epochs(self) -> list[dict[str, Any]]:
         """Return the lines of the epochs that count: none that was rolled back."""
-        held: list[dict[str, Any]] = []
+        return [line for _, line in self._counting()]
+
+    def _counting(self, every: int = 1) -> list[tuple[int, dict[str, Any]]]:
+        """Return them, or of every so many, each after its place among all such lines, rolled back or not."""
+        held: list[tuple[int, dict[str, Any]]] = []
+        place = 0
         for line in self.metrics():
             if "back_to" in line:
-                held = [epoch for epoch in held if epoch["epoch"] <= line["back_to"]]
-            elif "event" not in line:
-                held.append(line)
+                held = [kept for kept in held if kept[1]["epoch"] <= line["back_to"]]
+            elif "event" not in line and line["epoch"] % every == 0:
+                held.append((place, line))
+                place += 1
         return held
 
     def timing(self) -> list[dict[str, Any]]:
@@ -189,9 +216,9 @@ class Run:
         about = {"dtype": "float16", "values": WEIGHT_VALUES, "samples": samples, "order": order}
         write_text(self.path / "weights.json", json.dumps(about, indent=1) + "\n")
 
-    def add_weights(self, epoch: int, row: np.ndarray[Any, np.dtype[np.float16]]) -> None:
-        """Add an epoch's row (value, sample) to the weight history, after its number."""
-        append(self.path / "weights.f16", np.float32(epoch).tobytes() + row.astype("<f2").tobytes())
+    def add_weights(self, row: np.ndarray[Any, np.dtype[np.float16]]) -> None:
+        """Add an epoch's (value, sample) to the weight history, before the epoch's line in the metrics."""
+        append(self.path / "weights.f16", row.astype("<f2").tobytes())
 
     def weights(self) -> tuple[tuple[str, ...], list[int], np.ndarray[Any, np.dtype[np.float16]]]:
         """Return the weight history: the names of the values, the epochs, and (epoch, value, sample) in float16.
@@ -199,29 +226,40 @@ class Run:
         Samples are in the order of `splits()["train"]`; one that an epoch left out is NaN.
         """
         about = json.loads((self.path / "weights.json").read_text())
-        values, n = tuple(about["values"]), about["samples"]
-        file = self.path / "weights.f16"
-        if not file.exists() or not file.stat().st_size:
+        values, n, every = tuple(about["values"]), about["samples"], self.config().log.weights_every
+        kept = self._counting(every) if every else []
+        if not kept:
             return values, [], np.empty((0, len(values), n), dtype=np.float16)
-        row = np.dtype([("epoch", "<f4"), ("row", "<f2", (len(values), n))])
-        held = np.memmap(file, dtype=row, mode="r", shape=(file.stat().st_size // row.itemsize,))
-        last = {int(epoch): place for place, epoch in enumerate(held["epoch"])}  # rolled back epochs come again
-        return values, list(last), held["row"][list(last.values())]
+        places = [place for place, _ in kept]
+        shape = (places[-1] + 1, len(values), n)
+        rows = np.memmap(self.path / "weights.f16", dtype="<f2", mode="r", shape=shape)[places]
+        return values, [line["epoch"] for _, line in kept], np.asarray(rows)
 
     def lengths(self) -> dict[str, int]:
         """Return how long the files are that grow."""
-        return {name: (self.path / name).stat().st_size for name in GROWING if (self.path / name).exists()}
+        return {name: (self.path / name).stat().st_size for name in GROWING}
 
     def cut(self, lengths: Mapping[str, int]) -> None:
-        """Cut the files that grow back to what they were when a checkpoint was taken."""
-        for name in GROWING:
-            file, length = self.path / name, lengths.get(name, 0)
-            held = file.stat().st_size if file.exists() else 0
-            if held < length:
-                refuse(str(file), f"{held} bytes", f"the {length} bytes it had at the checkpoint, or more")
-            if held > length:
-                with explained(file), file.open("rb+") as out:
-                    out.truncate(length)
+        """Cut the files that grow back to what they were when a checkpoint was taken; drop what was half written."""
+        for name, held in self.lengths().items():
+            if held < lengths.get(name, 0):
+                refuse(str(self.path / name), f"{held} bytes", f"the {lengths[name]} it had at the checkpoint, or more")
+        with explained(self.path):
+            for name in GROWING:
+                os.truncate(self.path / name, lengths.get(name, 0))
+            for folder in (self.path, self.checkpoints):
+                for part in folder.glob(f".*{PART}"):
+                    part.unlink()
+
+    def logger_id(self, logger: str, new: Callable[[], str]) -> tuple[str, bool]:
+        """Return how a logger calls this run, and whether it knows it already: a resumed run goes on there."""
+        file = self.path / "loggers.json"
+        held: dict[str, str] = json.loads(file.read_text()) if file.exists() else {}
+        known = logger in held
+        if not known:
+            held[logger] = new()
+            write_text(file, json.dumps(held, indent=1) + "\n")
+        return held[logger], known
 
     def save_best(self, weights: Mapping[str, Tensor], about: Mapping[str, str]) -> None:
         """Write the best weights."""
@@ -250,16 +288,17 @@ def find(folder: Path | str) -> list[Run]:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    *whole, _ = path.read_text().split("\n")  # after the last line end: nothing, or what a kill left of a line
+    return [json.loads(line) for line in whole]
 
 
-def _alive(pid: int) -> bool:
+def _locked(file: IO[bytes], shared: bool) -> bool:
+    """Lock `file`, and tell whether nobody else had; the system lets go when `file` is closed or its process dies."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        if fcntl:
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
         return False
-    except PermissionError:
-        return True
+    except OSError:
+        pass  # a file system without locks
     return True
