@@ -15,7 +15,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from bilaw.files import write_tensors
+from bilaw.files import explained, write_tensors
 
 KEPT = 2  # the newest may turn out corrupt
 
@@ -63,14 +63,23 @@ def read(path: Path) -> Checkpoint:
 
 
 def newest(folder: Path, note: Callable[[str], None]) -> Checkpoint | None:
-    """Return the newest intact checkpoint, telling `note` of damaged ones; None where there never was one."""
-    paths = _paths(folder)
-    for path in reversed(paths):
+    """Return the newest intact checkpoint; None where there never was one.
+
+    `note` is told of damaged ones; they are renamed, so that they do not count as one of the last two.
+    """
+    damaged: list[Path] = []
+    for path in reversed(_paths(folder)):
         try:
-            return read(path)
+            found = read(path)
         except ValueError as error:
             note(f"{error}; falling back to the checkpoint before it")
-    if paths:
+            damaged.append(path)
+            continue
+        for bad in damaged:
+            with explained(bad):
+                bad.replace(bad.with_suffix(".damaged"))
+        return found
+    if damaged:
         raise ValueError(f"no checkpoint in {folder} is intact: start the run anew")
     return None
 
@@ -80,7 +89,7 @@ def digest(tensors: Mapping[str, Tensor], facts: str) -> str:
     hashed = hashlib.blake2b(facts.encode(), digest_size=16)
     for name, value in sorted(tensors.items()):
         hashed.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-        hashed.update(memoryview(value.reshape(-1).view(torch.uint8).numpy()))  # type: ignore[arg-type]
+        hashed.update(memoryview(value.cpu().reshape(-1).view(torch.uint8).numpy()))  # type: ignore[arg-type]
     return hashed.hexdigest()
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Mapping
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,9 +23,9 @@ from bilaw.training import checkpoint, loggers
 from bilaw.training.device import computing, resolve
 from bilaw.training.environment import environment
 from bilaw.training.guards import Diverged, Interrupted
-from bilaw.training.keepers import Folder, Memory
+from bilaw.training.keepers import Folder, Keeper, Memory
 from bilaw.training.loop import Loop
-from bilaw.training.setup import Setup
+from bilaw.training.setup import Setup, identity
 from bilaw.training.watch import Epoch, Watch
 from bilaw.weighting import Omega
 
@@ -62,9 +63,11 @@ def fit(
     """
     watch = watch or Watch()
     folder = None if run is None else Path(run)
-    if resume and config is None:
-        config = _to_resume(folder).config()
+    if resume:
+        config = config or _to_resume(folder).config()
     config = config or Config()
+    if isinstance(data, Dataset):
+        data = data._replace(test=None)
     dataset = load_data(data, config.data.root) if isinstance(data, str) else as_dataset(data)
     module, config = _module(model, dataset, config)
     config = replace(config, data=replace(config.data, name=dataset.name if not isinstance(data, str) else data))
@@ -76,65 +79,63 @@ def fit(
     with computing(config.compute):
         try:
             setup = Setup(module, dataset, config)
-            loop = _loop(setup, folder, resume, watch)
-            _run(loop)
-            return _result(loop)
+            with closing(_keeper(setup, folder, resume)) as keeper:
+                loop = Loop(setup, keeper, watch)
+                if resume:
+                    _go_back(loop, _to_resume(folder))
+                _run(loop)
+                return _result(loop, home)
         finally:
             module.to(home)
 
 
-def _loop(setup: Setup, folder: Path | None, resume: bool, watch: Watch) -> Loop:
-    """Return the loop where the run stands: at its start, or at its last checkpoint."""
+def _keeper(setup: Setup, folder: Path | None, resume: bool) -> Keeper:
+    """Return who keeps what the run leaves behind; nobody else may work in its folder from now on."""
     if folder is None:
-        return _begin(Loop(setup, Memory(), watch))
-    if not resume:
-        config, parts = setup.config, setup.feed.parts._asdict()
-        run = runs.Run.create(folder, config, environment(config.compute), parts)
-        return _begin(Loop(setup, Folder(run, 0), watch))
-    run = _to_resume(folder)
-    kept = checkpoint.newest(run.checkpoints, watch.note)
-    if kept is None:  # killed before it could take a single one
-        run.cut({})
-        return _begin(Loop(setup, Folder(run, 0), watch))
-    _check_same(setup, kept, folder)
-    loop = Loop(setup, Folder(run, kept.facts["standing"]["t"]), watch)
-    run.cut(kept.facts["lengths"])
-    loop.load(kept.tensors, kept.facts)
-    loop.saved = kept.path
-    return loop
+        return Memory()
+    if resume:
+        return Folder(_to_resume(folder))
+    config, parts = setup.config, setup.feed.parts._asdict()
+    return Folder(runs.Run.create(folder, config, environment(config.compute), parts))
 
 
-def _begin(loop: Loop) -> Loop:
-    for text in loop.setup.notes:
-        loop.keeper.event({"t": 0, "event": "note", "text": text})
-        loop.watch.note(text)
-    loop.save()
-    return loop
+def _go_back(loop: Loop, run: runs.Run) -> None:
+    """Stand at the run's last checkpoint, or at its start if it was killed before it could take a single one."""
+    kept = checkpoint.newest(run.checkpoints, loop.watch.note)
+    _check_same(loop.setup, kept.facts["identity"] if kept else {"config": identity(run.config())}, run.path)
+    run.cut(kept.facts["lengths"] if kept else {})
+    if kept:
+        loop.load(kept.tensors, kept.facts)
+        loop.saved = kept.path
 
 
 def _run(loop: Loop) -> None:
     keeper, epochs = loop.keeper, loop.config.optim.epochs
-    keeper.status("running", loop.here.epoch, epochs, loop.here.best)
     try:
+        keeper.status("running", loop.here.epoch, epochs, loop.here.best)
+        keeper.open_loggers(loop.here.t)
+        if not loop.saved:
+            loop.begin()
         loop.run()
         keeper.status("finished", loop.here.epoch, epochs, loop.here.best)
     except (Interrupted, Diverged):
         raise  # they have said so themselves
     except BaseException as error:
         state = "failed" if isinstance(error, Exception) else "interrupted"
-        keeper.status(state, loop.here.epoch, epochs, loop.here.best)
+        with suppress(OSError):  # a full disk takes no status either; the first error is the one to tell
+            keeper.status(state, loop.here.epoch, epochs, loop.here.best)
         raise
-    finally:
-        keeper.close()
 
 
-def _result(loop: Loop) -> Result:
+def _result(loop: Loop, home: torch.device) -> Result:
     setup = loop.setup
     assert loop.here.best is not None  # the last epoch is always looked at
     weights, omega = loop.keeper.best_weights()
     setup.net.module.load_state_dict(dict(weights), strict=False)  # state that is no tensor is not kept
     if setup.learned and omega:
         setup.learned.omega.network.load_state_dict(dict(omega))
+    if setup.omega:
+        setup.omega.network.to(home)
     return Result(setup.net.module, loop.here.best, loop.keeper.history(), setup.omega, loop.keeper.path)
 
 
@@ -157,17 +158,14 @@ def _to_resume(folder: Path | None) -> runs.Run:
     if folder is None:
         refuse("run", None, "the folder of the run to go on with, when resume is true")
     run = runs.Run.open(folder)
-    status = run.status()
-    if status.state == "running" and status.pid != os.getpid():
-        refuse("run", str(folder), f"a run that no process is at work on; process {status.pid} is, on {status.host}")
-    if status.state == "finished":
+    if run.status().state == "finished":
         refuse("run", str(folder), "a run that has not finished; to repeat this one: --config of its config.toml")
     return run
 
 
-def _check_same(setup: Setup, kept: checkpoint.Checkpoint, folder: Path) -> None:
-    """Refuse to go on with other data, another model or other settings than the checkpoint was taken with."""
-    for what, digest in kept.facts["identity"].items():
+def _check_same(setup: Setup, kept: Mapping[str, str], folder: Path) -> None:
+    """Refuse to go on with other data, another model or other settings than the run has had."""
+    for what, digest in kept.items():
         if setup.identity[what] != digest:
             refuse(what, "another than when the run began", f"the {what} of {folder}: a run goes on with what it has")
 

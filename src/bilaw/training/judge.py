@@ -22,7 +22,7 @@ def judge(classifier: LogitsOf, select: Images, config: Config, epoch: int, one_
 
     def accuracy(attack: Attack | None) -> float:
         hits = correct(classifier, select, attack, seed=config.seed, batch=config.optim.batch)
-        return float(hits.double().mean())
+        return hits.sum().item() / len(hits)
 
     return Look(
         epoch,

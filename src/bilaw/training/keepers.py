@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,6 +31,10 @@ class Keeper(Protocol):
         """Return the run's folder, if there is one."""
         ...
 
+    def open_loggers(self, t: int) -> None:
+        """Begin to pass metrics on, from global step `t`."""
+        ...
+
     def epoch(self, t: int, epoch: Epoch, curve: Tensor, timing: Mapping[str, float], weights: Tensor | None) -> None:
         """Keep an epoch: its summary, its steps' (loss, ESS), its timing, its rows of the weight history."""
         ...
@@ -38,8 +43,8 @@ class Keeper(Protocol):
         """Keep something that happened between two epochs."""
         ...
 
-    def back_to(self, epoch: int, values: Mapping[str, Any]) -> None:
-        """Keep that the epochs after this one do not count any more, and why."""
+    def back_to(self, epoch: int, t: int, values: Mapping[str, Any]) -> None:
+        """Keep that the epochs after this one, which ended at step `t`, do not count any more, and why."""
         ...
 
     def best(self, weights: Tensors, omega: Tensors, about: Mapping[str, str]) -> None:
@@ -85,6 +90,9 @@ class Memory:
         self._best: tuple[Tensors, Tensors] = ({}, {})
         self._good: tuple[Tensors, Mapping[str, Any]] = ({}, {})
 
+    def open_loggers(self, t: int) -> None:
+        """Open none."""
+
     def epoch(self, t: int, epoch: Epoch, curve: Tensor, timing: Mapping[str, float], weights: Tensor | None) -> None:
         """Keep the summary."""
         self._history.append(epoch)
@@ -92,7 +100,7 @@ class Memory:
     def event(self, values: Mapping[str, Any]) -> None:
         """Let it pass: whoever watches was told."""
 
-    def back_to(self, epoch: int, values: Mapping[str, Any]) -> None:
+    def back_to(self, epoch: int, t: int, values: Mapping[str, Any]) -> None:
         """Forget them."""
         self._history = [kept for kept in self._history if kept.epoch <= epoch]
 
@@ -129,14 +137,18 @@ class Memory:
 class Folder:
     """Keeps everything in the run's folder, and passes metrics on to the loggers it names."""
 
-    def __init__(self, run: Run, t: int) -> None:
-        self.run, self.path = run, run.path
-        self._loggers: list[Logger] = open_loggers(run, t)
+    def __init__(self, run: Run) -> None:
+        self.run, self.path, self._lock = run, run.path, run.hold()
+        self._loggers: list[Logger] = []
+
+    def open_loggers(self, t: int) -> None:
+        """Open those that the run's settings name."""
+        self._loggers = open_loggers(self.run, t)
 
     def epoch(self, t: int, epoch: Epoch, curve: Tensor, timing: Mapping[str, float], weights: Tensor | None) -> None:
         """Append to the growing files, weights first: an epoch with a line in the metrics has everything."""
         if weights is not None:
-            self.run.add_weights(epoch.epoch, weights.numpy())
+            self.run.add_weights(weights.numpy())
         self.run.add_timing({"epoch": epoch.epoch, **timing})
         self.run.add({"t": t, **epoch._asdict()})
         self._log(t, epoch, curve, timing)
@@ -145,9 +157,11 @@ class Folder:
         """Append a line to the metrics."""
         self.run.add(values)
 
-    def back_to(self, epoch: int, values: Mapping[str, Any]) -> None:
-        """Append a line to the metrics; what it takes back stays above it."""
-        self.run.add({**values, "back_to": epoch})
+    def back_to(self, epoch: int, t: int, values: Mapping[str, Any]) -> None:
+        """Append a line to the metrics, what it takes back stays above it; loggers begin anew from there."""
+        self.run.add({"t": t, **values, "back_to": epoch})
+        self._close_loggers()
+        self.open_loggers(t)
 
     def best(self, weights: Tensors, omega: Tensors, about: Mapping[str, str]) -> None:
         """Write the files that users load."""
@@ -181,21 +195,27 @@ class Folder:
         self.run.set_status(state, epoch, epochs, best._asdict() if best else None)
 
     def close(self) -> None:
-        """End the loggers."""
+        """End the loggers, and let go of the folder."""
+        with suppress(OSError):  # all they were given is written; on a full disk, the first error is the one to tell
+            self._close_loggers()
+        self._lock.close()
+
+    def _close_loggers(self) -> None:
         for logger in self._loggers:
             logger.close()
+        self._loggers = []
 
     def _log(self, t: int, epoch: Epoch, curve: Tensor, timing: Mapping[str, float]) -> None:
         steps = len(curve)
         shown = range(0, steps, max(1, steps // 50))  # some fifty points an epoch draw a smooth enough curve
+        names = ("step/loss", "step/ess")
+        points = [(t - steps + step + 1, dict(zip(names, curve[step].tolist(), strict=True))) for step in shown]
+        values = {f"select/{name}": getattr(epoch, name) for name in ("clean", "robust", "one_step")}
+        values |= {"epoch/lr": epoch.lr, "epoch/loss": epoch.loss, "epoch/ess": epoch.ess}
+        values |= {f"time/{name}": value for name, value in timing.items()}
+        points.append((t, {name: value for name, value in values.items() if value == value}))
         for logger in self._loggers:
-            for step in shown:
-                loss, ess = curve[step].tolist()
-                logger.log(t - steps + step + 1, {"step/loss": loss, "step/ess": ess})
-            values = {f"select/{name}": getattr(epoch, name) for name in ("clean", "robust", "one_step")}
-            values |= {"epoch/lr": epoch.lr, "epoch/loss": epoch.loss, "epoch/ess": epoch.ess}
-            values |= {f"time/{name}": value for name, value in timing.items()}
-            logger.log(t, {name: value for name, value in values.items() if value == value})
+            logger.log(points)
 
 
 def _copied(tensors: Tensors) -> dict[str, Tensor]:
@@ -204,7 +224,8 @@ def _copied(tensors: Tensors) -> dict[str, Tensor]:
 
 def epoch_of(line: Mapping[str, Any]) -> Epoch:
     """Return the epoch that a line of the metrics tells of."""
-    return Epoch(**{name: np.nan if line[name] is None else line[name] for name in Epoch._fields})
+    values: dict[str, Any] = {name: np.nan if line[name] is None else line[name] for name in Epoch._fields}
+    return Epoch(**values)
 
 
 def peak_mib(device: torch.device) -> float:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any, Protocol
+from uuid import uuid4
 
 from bilaw.errors import refuse
+from bilaw.files import explained
 from bilaw.runs import Run
 from bilaw.settings import values_of
 
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}
 
+Points = Sequence[tuple[int, Mapping[str, float]]]  # named numbers, each at a global step, in order
+
 
 class Logger(Protocol):
-    """Takes named numbers at a step."""
+    """Takes an epoch's numbers at a time."""
 
-    def log(self, t: int, values: Mapping[str, float]) -> None:
-        """Write `values` at global step `t`."""
+    def log(self, points: Points) -> None:
+        """Write them."""
         ...
 
     def close(self) -> None:
@@ -26,15 +31,31 @@ class Logger(Protocol):
 
 
 class TensorBoard:
-    """Event files in the run's folder; what a killed run wrote after its checkpoint is purged."""
+    """Event files in the run's folder; what was written after the step that a run goes on from is purged.
+
+    tensorboardX's SummaryWriter is not used: its thread dies of a full disk without a word to anyone, and leaves the
+    training waiting for it.
+    """
 
     def __init__(self, run: Run, t: int, config: Mapping[str, Any]) -> None:
-        self.writer = _package("tensorboard").SummaryWriter(str(run.events), purge_step=t)
+        self.path = run.events
+        events = _package("tensorboard", "event_file_writer")
+        self.protos = _package("tensorboard", "proto.event_pb2"), _package("tensorboard", "proto.summary_pb2")
+        with explained(self.path):
+            self.path.mkdir(exist_ok=True)
+            # A file each time, also twice within the second that its name tells.
+            self.writer = events.EventsWriter(str(self.path / "events"), f".{len(list(self.path.iterdir()))}")
+            event = self.protos[0]
+            self.writer.write_event(event.Event(step=t + 1, session_log=event.SessionLog(status="START")))
 
-    def log(self, t: int, values: Mapping[str, float]) -> None:
-        """Write scalars."""
-        for name, value in values.items():
-            self.writer.add_scalar(name, value, t)
+    def log(self, points: Points) -> None:
+        """Write scalars, and wait until they are on the disk."""
+        event, summary = self.protos
+        with explained(self.path):
+            for t, values in points:
+                scalars = [summary.Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+                self.writer.write_event(event.Event(step=t, summary=summary.Summary(value=scalars)))
+            self.writer.flush()
 
     def close(self) -> None:
         """Flush and end."""
@@ -42,16 +63,21 @@ class TensorBoard:
 
 
 class Wandb:
-    """A Weights & Biases run named after the folder, resumed with it."""
+    """A Weights & Biases run named after the folder; a resumed run goes on in the same one.
+
+    Steps are numbers like the others, not its own counter, which could not go back after a roll back.
+    """
 
     def __init__(self, run: Run, t: int, config: Mapping[str, Any]) -> None:
-        self.run = _package("wandb").init(
-            dir=str(run.path), id=run.path.name, name=run.path.name, resume="allow", config=dict(config)
-        )
+        name, _ = run.logger_id("wandb", lambda: uuid4().hex)
+        wandb = _package("wandb")
+        self.run = wandb.init(dir=str(run.path), id=name, name=run.path.name, resume="allow", config=dict(config))
+        self.run.define_metric("*", step_metric="step")
 
-    def log(self, t: int, values: Mapping[str, float]) -> None:
+    def log(self, points: Points) -> None:
         """Write scalars."""
-        self.run.log(dict(values), step=t)
+        for t, values in points:
+            self.run.log({**values, "step": t})
 
     def close(self) -> None:
         """Flush and end."""
@@ -59,16 +85,20 @@ class Wandb:
 
 
 class MLflow:
-    """An MLflow run named after the folder."""
+    """An MLflow run named after the folder; a resumed run goes on in the same one."""
 
     def __init__(self, run: Run, t: int, config: Mapping[str, Any]) -> None:
         self.mlflow = _package("mlflow")
-        self.mlflow.start_run(run_name=run.path.name)
-        self.mlflow.log_params(dict(config))
+        name, known = run.logger_id("mlflow", lambda: str(self.mlflow.start_run(run_name=run.path.name).info.run_id))
+        if known:
+            self.mlflow.start_run(run_id=name)
+        else:
+            self.mlflow.log_params(dict(config))
 
-    def log(self, t: int, values: Mapping[str, float]) -> None:
+    def log(self, points: Points) -> None:
         """Write scalars."""
-        self.mlflow.log_metrics(dict(values), step=t)
+        for t, values in points:
+            self.mlflow.log_metrics(dict(values), step=t)
 
     def close(self) -> None:
         """Flush and end."""
@@ -85,7 +115,7 @@ KINDS: dict[str, Callable[[Run, int, Mapping[str, Any]], Logger]] = {
 def check_installed(names: tuple[str, ...]) -> None:
     """Refuse loggers whose package is not there, before anything starts."""
     for name in names:
-        if importlib.util.find_spec(PACKAGES[name]) is None:
+        if find_spec(PACKAGES[name]) is None:
             refuse("log.to", name, f"loggers whose package is installed: pip install {PACKAGES[name]}")
 
 
@@ -95,5 +125,5 @@ def open_loggers(run: Run, t: int) -> list[Logger]:
     return [KINDS[name](run, t, values_of(config)) for name in config.log.to]
 
 
-def _package(name: str) -> Any:
-    return importlib.import_module(PACKAGES[name])
+def _package(name: str, *part: str) -> Any:
+    return importlib.import_module(".".join((PACKAGES[name], *part)))

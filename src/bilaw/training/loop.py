@@ -37,6 +37,13 @@ class Loop:
         self.clock = self.began = time.monotonic()
         self.steps_timed = 0
 
+    def begin(self) -> None:
+        """Say what is worth knowing of the model and the data, and keep what the run begins with."""
+        for text in self.setup.notes:
+            self.keeper.event({"t": 0, "event": "note", "text": text})
+            self.watch.note(text)
+        self.save()
+
     # What a checkpoint holds, and how to go on from one.
 
     def save(self) -> None:
@@ -56,10 +63,7 @@ class Loop:
         return {**self.setup.state.tensors(), "curve": self.curve, "seen": self.setup.seen.table}
 
     def _facts(self) -> dict[str, Any]:
-        return {
-            "standing": self.here.facts(),
-            "identity": self.setup.identity,
-        }
+        return {"standing": self.here.facts(), "identity": self.setup.identity}
 
     # The run.
 
@@ -139,7 +143,7 @@ class Loop:
         look = self._look() if last or (here.epoch + 1) % self.config.select.every == 0 else None
         if look and self._roll_back(look):
             return
-        loss, ess = self.curve.double().mean(dim=0).tolist()
+        loss, ess = self.curve.cpu().double().mean(dim=0).tolist()
         judged = (look.clean, look.robust, look.one_step) if look else 3 * (torch.nan,)
         epoch = Epoch(here.epoch, self._lr(len(self.train) - 1), loss, ess, *judged)
         timing = {
@@ -199,7 +203,7 @@ class Loop:
         self.load(*self.keeper.good())
         self.here.switched, self.here.peak = (*self.here.switched, role), None
         event = {"event": "overfitting", "text": seen, "seen": look._asdict(), "switched": role}
-        self.keeper.back_to(peak.epoch, {"t": self.here.t, **event})
+        self.keeper.back_to(peak.epoch, self.here.t, event)
         self.watch.note(seen)
         self.save()
         return True
@@ -224,7 +228,7 @@ class Loop:
     def _check_numbers(self) -> None:
         self._check_curve()
         if not self.setup.state.finite():
-            raise self._diverged("the parameters are no numbers", self.here.step - 1)
+            raise self._diverged("the parameters are no numbers", max(self.here.step - 1, 0))
 
     def _check_curve(self) -> None:
         bad = ~self.curve[self.checked : self.here.step, 0].isfinite()

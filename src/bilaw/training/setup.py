@@ -14,6 +14,7 @@ from bilaw.datasets.data import Dataset
 from bilaw.models.door import check_model
 from bilaw.net import Net
 from bilaw.settings import to_toml
+from bilaw.training import checkpoint
 from bilaw.training.average import Average
 from bilaw.training.build import build_method, build_weighting
 from bilaw.training.feed import digest, feed
@@ -53,8 +54,10 @@ class Setup:
         self.identity = {
             "data": digest(data.train),
             "model": _digest("".join(f"{name} {tuple(p.shape)}" for name, p in self.net.theta.items())),
-            "config": _digest(to_toml(config)),
+            "config": identity(config),
         }
+        if self.omega and not self.learned:
+            self.identity["scheme.network"] = checkpoint.digest(self.omega.network.state_dict(), "")
 
     @property
     def weighs(self) -> bool:
@@ -93,6 +96,11 @@ class Setup:
             nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], most)
 
         self.optimizer.register_step_pre_hook(clip)
+
+
+def identity(config: Config) -> str:
+    """Return a hash of the settings."""
+    return _digest(to_toml(config))
 
 
 def _digest(text: str) -> str:

@@ -26,10 +26,6 @@ class State:
         """Return everything by name; the tensors themselves, not copies."""
         return {**self._values(), **_optimizer_tensors("momentum", self.optimizer), **self._mu_optimizer()}
 
-    def snapshot(self) -> Tensors:
-        """Return copies of everything by name."""
-        return {name: value.detach().clone() for name, value in self.tensors().items()}
-
     @torch.no_grad()
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Take over everything, in place."""
@@ -46,17 +42,20 @@ class State:
 
     def weights(self) -> Tensors:
         """Return the classifier as a state_dict: the average, where there is one, in theta's place."""
-        held = {name: value for name, value in self.net.module.state_dict().items() if isinstance(value, Tensor)}
-        if self.average:
-            held.update({**self.average.theta, **{k: v for k, v in self.average.buffers.items() if k in held}})
-        return held
+        own: Tensors = {**self.net.theta, **dict(self.net.module.named_buffers())}
+        averages = {**self.average.theta, **self.average.buffers} if self.average else {}
+        # By the tensor, not by its name: tied parameters have two.
+        instead = {id(own[name]): value for name, value in averages.items()}
+        held = self.net.module.state_dict(keep_vars=True)
+        return {name: instead.get(id(value), value) for name, value in held.items() if isinstance(value, Tensor)}
 
     def omega(self) -> Tensors:
         """Return the weight network as a state_dict."""
         return dict(self.learned.omega.network.state_dict()) if self.learned else {}
 
     def _values(self) -> Tensors:
-        values: Tensors = {f"theta/{name}": p for name, p in self.net.theta.items()}
+        # Frozen parameters, too: a resumed run may be handed a model with others.
+        values: Tensors = {f"theta/{name}": p for name, p in self.net.module.named_parameters()}
         values |= {f"buffer/{name}": value for name, value in self.net.module.named_buffers()}
         if self.average:
             values |= {f"average-theta/{name}": value for name, value in self.average.theta.items()}
