@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 PADDING = 4  # METHOD section 6: the CIFAR recipe
@@ -22,18 +21,15 @@ def crop_and_mirror(x: Tensor, dy: Tensor, dx: Tensor, mirror: Tensor, padding: 
     >>> crop_and_mirror(x, stay, stay, torch.tensor([True]), padding=1).flatten().tolist()
     [1.0, 0.0, 3.0, 2.0]
     """
-    own = torch.arange(len(x), device=x.device)
-    x = _crop(x, own, dy, dx, padding)
-    return torch.cat([x, x.flip(3)]).index_select(0, own + mirror * len(x))
-
-
-def _crop(x: Tensor, own: Tensor, dy: Tensor, dx: Tensor, padding: int) -> Tensor:
-    """Return the windows at (dy, dx) of the padded images."""
-    _, channels, height, width = x.shape
-    padded = F.pad(x, (padding,) * 4)
-    high, wide = padded.shape[2:]
+    batch, channels, height, width = x.shape
+    high, wide = height + 2 * padding, width + 2 * padding
+    both = x.new_zeros(2, batch, channels, high, wide)  # padded: as they are, and mirrored
+    inside = both[..., padding : padding + height, padding : padding + width]
+    inside[0] = x
+    inside[1] = x.flip(3)
     # Every run of `width` pixels in memory is a window (the view takes none of it); a crop copies the rows it wants.
-    windows = padded.as_strided((padded.numel() - width + 1, width), (1, 1))
-    first = (own * (channels * high) + dy) * wide + dx
+    windows = both.as_strided((both.numel() - width + 1, width), (1, 1))
+    image = torch.arange(batch, device=x.device) + mirror * batch
+    corner = (image * (channels * high) + dy) * wide + torch.where(mirror, 2 * padding - dx, dx)
     rows = (torch.arange(channels, device=x.device).view(-1, 1) * high + torch.arange(height, device=x.device)) * wide
-    return windows.index_select(0, (first.view(-1, 1) + rows.view(-1)).view(-1)).view_as(x)
+    return windows.index_select(0, (corner.view(-1, 1) + rows.view(-1)).view(-1)).view_as(x)
