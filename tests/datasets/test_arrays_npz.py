@@ -89,7 +89,7 @@ def member(shape, dtype="|u1", body=b""):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (member((10**9, 1000, 1000)), "of at most"),
+        (member((10**9, 1000, 1000)), "an array that is whole: 1000000000000128 bytes, not 128"),
         (member((12, 6, 5, 3), body=b"short"), "an array that is whole: 1208 bytes, not 133"),
         (b"not an array", "an array that is whole (the magic string is not correct"),
     ],
@@ -103,3 +103,12 @@ def test_headers_are_read_before_arrays(tmp_path, monkeypatch, content, says):
     text = refusal(path)
     assert f"x in {path}" in text
     assert says in text
+
+
+def test_what_no_memory_holds_is_not_read(tmp_path, monkeypatch):
+    path = write(tmp_path / "mine.npz", x=X, y=Y)
+    monkeypatch.setattr(npz, "_memory", lambda: 2.0 * (X.nbytes + Y.nbytes))
+    assert len(load(path).train.y) == 12
+    monkeypatch.setattr(npz, "_memory", lambda: 2.0 * (X.nbytes + Y.nbytes) - 1)
+    monkeypatch.setattr(npz.np, "load", None)
+    assert "arrays of at most 0.0 GiB, half of this machine's memory; an image folder may be larger" in refusal(path)

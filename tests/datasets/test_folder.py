@@ -48,11 +48,17 @@ def test_without_a_test_half_what_is_hidden_or_no_image_is_passed_over(tmp_path)
     fill(tmp_path, suffix="PNG")
     (tmp_path / ".cache").mkdir()
     (tmp_path / "readme.txt").write_text("mine")
-    for name in ("._0.png", "notes.txt"):
+    (tmp_path / "ant" / ".ipynb_checkpoints").mkdir()
+    (tmp_path / "ant" / "folder.png").mkdir()
+    for name in ("._0.png", "notes.txt", ".ipynb_checkpoints/1.png"):
         (tmp_path / "ant" / name).write_text("no image")
     data = load(str(tmp_path))
     assert data.test is None
     assert len(data.train.y) == 9
+
+
+def test_a_class_may_be_called_train(tmp_path):
+    assert load(str(fill(tmp_path, classes=("car", "train")))).classes == ("car", "train")
 
 
 def test_links_and_deeper_folders_are_followed(tmp_path):

@@ -27,6 +27,7 @@ def to_tensor(image):  # torchvision's ToTensor
 class Vision:
     """The surface of torchvision's CIFAR10 (arrays, list) and MNIST (tensors): .data, .targets, .transform."""
 
+    __module__ = "torchvision.datasets.cifar"
     classes = ("ant", "bee", "cat")
 
     def __init__(self, data=COLOUR, targets=Y, transform=None):
@@ -82,6 +83,8 @@ def test_arrays_of_a_torchvision_set_are_taken_as_they_are(data):
     if data.shape[1] == 3:  # SVHN keeps channels first and gives images
 
         class Channels(Vision):
+            __module__ = "torchvision.datasets.svhn"
+
             def __getitem__(self, i):
                 self.read += 1
                 return Image.fromarray(self.data[i].transpose(1, 2, 0)), self.targets[i]
@@ -105,6 +108,19 @@ def test_arrays_that_are_not_what_the_set_gives_are_left_alone():
     got = as_dataset(Turned()).train
     assert torch.equal(got.x, CHW.flip(2))
     assert got.y.tolist() == [(y + 1) % 3 for y in Y]
+
+
+def test_labels_that_a_users_class_keeps_but_does_not_give_are_not_taken():
+    class Noisy(Vision):
+        __module__ = "mine"
+
+        def __getitem__(self, i):
+            image, y = super().__getitem__(i)
+            return image, (y + (i == 7)) % 3
+
+    for limit in (2**30, 100):
+        got = as_dataset(Noisy(), limit=limit).train
+        assert got.y.tolist() == [(y + (i == 7)) % 3 for i, y in enumerate(Y)]
 
 
 def test_to_tensor_is_read_once_and_kept_as_bytes():

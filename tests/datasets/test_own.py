@@ -59,7 +59,10 @@ def test_a_dataset_keeps_its_name_classes_and_augmentation():
 
 
 def test_a_lazy_half_stays_lazy():
-    assert as_dataset((LAZY, IMAGES)).train is LAZY
+    got = as_dataset((LAZY._replace(y=LAZY.y.int()), IMAGES)).train
+    assert isinstance(got, Lazy)
+    assert got.read is LAZY.read
+    assert got.y.dtype == torch.int64
 
 
 class Walked(IterableDataset):
@@ -78,6 +81,8 @@ class Walked(IterableDataset):
         (Walked(), "one that can only be walked through cannot be split or shuffled"),
         (DataLoader(LISTED), "of a DataLoader, hand over its .dataset"),
         ({"a": X}, "(it has a)"),
+        (LAZY._replace(y=LAZY.y[:0]), "train samples = 0"),
+        (LAZY._replace(y=LAZY.y / 2), "train labels = 'float32'"),
         ([], "train samples = 0 is not accepted; it takes at least 1"),
         ((X, Y + 1), "train labels = '1, 2, 3' is not accepted; it takes every one of 0, 1, ..., 2, and no other"),
         ((X, Y * 2), "train labels = '0, 2, 4'"),

@@ -27,7 +27,7 @@ def load(root: Path, limit: int = MEMORY_LIMIT) -> Dataset:
     """Return the images of a folder, classes in the order of their names; it needs Pillow."""
     _pillow(root)
     inside = [folder.name for folder in _folders(root)]
-    train_at = root / "train" if "train" in inside else root
+    train_at = root / "train" if "train" in inside and _folders(root / "train") else root  # "train" may be a class
     test_at = next((root / name for name in TEST if name in inside), None) if train_at != root else None
     classes = tuple(folder.name for folder in _folders(train_at))
     if not classes:
@@ -63,9 +63,7 @@ def _labelled(at: Path, classes: Sequence[str]) -> tuple[list[Path], Tensor]:
     for folder in _folders(at):
         if folder.name not in classes:
             refuse("data", str(folder), f"the folder of a class that train has{nearest(folder.name, classes)}")
-        own = sorted(
-            path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
-        )
+        own = sorted(path for path in folder.rglob("*") if _is_image(path, folder))
         if not own:
             refuse("data", str(folder), f"at least one image ({', '.join(SUFFIXES)})")
         files += own
@@ -73,6 +71,11 @@ def _labelled(at: Path, classes: Sequence[str]) -> tuple[list[Path], Tensor]:
     if not files:
         refuse("data", str(at), LAYOUT)
     return files, torch.tensor(y)
+
+
+def _is_image(path: Path, below: Path) -> bool:
+    hidden = any(part.startswith(".") for part in path.relative_to(below).parts)  # .ipynb_checkpoints, ._1.png
+    return path.suffix.lower() in SUFFIXES and not hidden and not path.is_dir()
 
 
 def _headers(

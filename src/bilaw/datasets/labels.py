@@ -21,6 +21,8 @@ def to_labels(y: Any, n: int, where: str) -> Tensor:
     tensor([3, 0])
     """
     held = y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
+    if n < 1:
+        refuse(f"{where} samples", n, "at least 1")
     if held.ndim == 2 and held.shape[1] == 1:  # Keras' CIFAR
         held = held[:, 0]
     if held.ndim == 2 and len(held) == n:

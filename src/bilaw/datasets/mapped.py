@@ -101,11 +101,16 @@ def _read(reader: Reader, seen: dict[int, tuple[Tensor, int]], random: bool, lim
 
 
 def _known_labels(reader: Reader, seen: dict[int, tuple[Tensor, int]]) -> Tensor | None:
-    """Return the labels that a data set keeps apart from its images, if they are those that it gives with them."""
-    data = reader.data
-    found: Any = next((getattr(data, name) for name in ("targets", "labels") if hasattr(data, name)), None)
+    """Return the labels that a data set keeps apart from its images, if they are those that it gives with them.
+
+    Those of torchvision's own classes and Hugging Face's columns only: a user's class may give others than it keeps.
+    """
+    data: Any = reader.data
+    found: Any = None
     try:
-        if found is None and hasattr(data, "column_names"):
+        if _is_torchvisions(data) and getattr(data, "target_transform", None) is None:
+            found = data.targets if hasattr(data, "targets") else data.labels
+        elif hasattr(data, "column_names"):
             found = data[next(key for key in LABEL_KEYS if key in reader.first)]
         y = to_labels(found if isinstance(found, Tensor) else list(found), reader.n, reader.where)
     except Exception:  # no labels of that kind there: they are read with the images
@@ -116,7 +121,8 @@ def _known_labels(reader: Reader, seen: dict[int, tuple[Tensor, int]]) -> Tensor
 def _held(reader: Reader, y: Tensor, seen: dict[int, tuple[Tensor, int]]) -> Half | None:
     """Return the arrays that a data set without transforms holds (torchvision's `.data`), if it gives their pixels."""
     data = reader.data
-    if any(getattr(data, name, None) is not None for name in ("transform", "transforms", "target_transform")):
+    transforms = (getattr(data, name, None) for name in ("transform", "transforms", "target_transform"))
+    if not _is_torchvisions(data) or any(transform is not None for transform in transforms):
         return None
     try:
         half = from_arrays(data.data, y, reader.where)
@@ -129,6 +135,10 @@ def _held(reader: Reader, y: Tensor, seen: dict[int, tuple[Tensor, int]]) -> Hal
         torch.equal(to_unit(x[place]), to_unit(image)) for place, (image, _) in seen.items()
     )
     return half if same else None
+
+
+def _is_torchvisions(data: Any) -> bool:
+    return type(data).__module__.startswith("torchvision.")
 
 
 def _class_names(data: Any, first: Any) -> tuple[str, ...] | None:

@@ -33,11 +33,17 @@ def load(path: Path) -> Dataset:
         with zipfile.ZipFile(path) as archive:
             members = {name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")}
             train, test = halves(members, str(path))
-            for name in (*train, *(test or ())):
-                _check_header(archive, f"{name}.npy", path)
+            size = sum(_size(archive, f"{name}.npy", path) for name in (*train, *(test or ())))
+            if size > (limit := _memory() * MEMORY_SHARE):
+                most = f"{limit / 2**30:.1f} GiB, half of this machine's memory"
+                refuse(
+                    "data",
+                    f"{path}, {size / 2**30:.1f} GiB",
+                    f"arrays of at most {most}; an image folder may be larger",
+                )
         with np.load(path, allow_pickle=False) as held:
             return from_mapping({name: held[name] for name in (*train, *(test or ()))}, path.stem)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         refuse("data", str(path), f"an .npz file that is whole ({error})")
 
 
@@ -77,25 +83,23 @@ def _named(keys: list[str], which: tuple[str, ...]) -> Names | None:
     return None
 
 
-def _check_header(archive: zipfile.ZipFile, member: str, path: Path) -> None:
-    """Refuse an array whose header promises what the file does not hold, or what the memory cannot."""
+def _size(archive: zipfile.ZipFile, member: str, path: Path) -> int:
+    """Return the bytes of an array by its header, refusing one that promises what the file does not hold."""
     where = f"{member.removesuffix('.npy')} in {path}"
     with archive.open(member) as stream:
         try:
             version = npy.read_magic(stream)
             header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
             shape, _, dtype = header(stream)
-        except ValueError as error:
+        except Exception as error:  # numpy raises many kinds, all about the header
             refuse("data", where, f"an array that is whole ({error})")
         start = stream.tell()
     if dtype.hasobject:
         refuse("data", where, "an array of numbers: Python objects are never loaded from a file")
     size = math.prod(shape) * dtype.itemsize
-    if (limit := _memory() * MEMORY_SHARE) < size:
-        most = f"{limit / 2**30:.1f} GiB, half of this machine's memory"
-        refuse("data", f"{where}, {size / 2**30:.1f} GiB", f"arrays of at most {most}; an image folder may be larger")
-    if archive.getinfo(member).file_size != start + size:
-        refuse("data", where, f"an array that is whole: {start + size} bytes, not {archive.getinfo(member).file_size}")
+    if (found := archive.getinfo(member).file_size) != start + size:
+        refuse("data", where, f"an array that is whole: {start + size} bytes, not {found}")
+    return size
 
 
 def _memory() -> float:

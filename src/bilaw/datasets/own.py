@@ -12,7 +12,7 @@ from torch.utils.data import TensorDataset
 from bilaw.datasets import npz
 from bilaw.datasets.arrays import from_arrays, from_images
 from bilaw.datasets.data import MEMORY_LIMIT, Dataset, Half, Images, Lazy
-from bilaw.datasets.labels import join
+from bilaw.datasets.labels import join, to_labels
 from bilaw.datasets.mapped import from_mapped
 from bilaw.errors import refuse
 
@@ -52,7 +52,7 @@ def _half(data: Any, where: str, limit: int) -> Half:
     if isinstance(data, Images):
         return from_images(data, where)
     if isinstance(data, Lazy):
-        return Half(data)
+        return Half(data._replace(y=to_labels(data.y, len(data.y), where)))
     if isinstance(data, TensorDataset):
         data = data.tensors
     if isinstance(data, tuple):
