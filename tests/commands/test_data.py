@@ -95,12 +95,12 @@ def test_every_failed_source_is_a_line(mine, tmp_path, capsys):
         run("get", "mnist", "--from", mine)
     reasons = str(refused.value).splitlines()[1:]
     assert reasons == [
-        f"  {mine}: train-labels-idx1-ubyte = '5 bytes' is not accepted; it takes 11 bytes",
-        "  http://127.0.0.1:9/: train-labels-idx1-ubyte.gz: Connection refused",
+        f"(1) {mine}: train-labels-idx1-ubyte = '5 bytes' is not accepted; it takes 11 bytes",
+        "(2) http://127.0.0.1:9/: train-labels-idx1-ubyte.gz: Connection refused",
     ]
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.startswith("mnist: failed")] == [
-        f"mnist: failed {reason.strip()}" for reason in reasons
+        f"mnist: failed {reason[4:]}" for reason in reasons
     ]
 
 

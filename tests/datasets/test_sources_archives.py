@@ -65,6 +65,17 @@ def test_a_bad_tar_is_refused(case):
         read(tar_of(*members))
 
 
+def test_a_sparse_file_which_unfolds_from_nothing_is_refused():
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        member = tarfile.TarInfo("a.bin")
+        member.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(1 << 40)}
+        tar.addfile(member)
+    out.seek(0)
+    with pytest.raises(ValueError, match="a regular file, not a link"):
+        read(out)
+
+
 def test_a_header_that_claims_a_huge_name_is_left_at_the_limit():
     claim = tarfile.TarInfo("././@LongLink")
     claim.type, claim.size = tarfile.GNUTYPE_LONGNAME, 8 << 30

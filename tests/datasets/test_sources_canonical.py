@@ -53,6 +53,10 @@ BAD = {
         kit.whole(gzip.compress(bytes(50_000_000)), Content_Encoding="gzip"),
         "bytes' is not accepted; it takes at most",
     ),
+    "no HTTP at all": (lambda handler, closing: handler.wfile.write(b"SSH-2.0-hello\r\n"), "SSH-2.0-hello"),
+    "a length that is no number": (kit.partly(b"x" * 9000, "many"), "many"),  # type: ignore[arg-type]
+    "two lengths": (kit.whole(PACKED, content_length="5"), "Content-Length"),
+    "not what its encoding says": (kit.whole(BODY, Content_Encoding="gzip"), "failed to decode"),
     "a circle": (kit.redirect(f"/{FIRST}.gz"), "redirects"),
     "elsewhere on this machine": (kit.redirect("file:///etc/hostname"), "No connection adapters"),
 }

@@ -64,6 +64,15 @@ def test_two_processes_may_get_the_same_set_at_once(tmp_path):
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == contents
 
 
+def test_another_processs_file_may_vanish_while_one_looks(tmp_path):
+    known, contents = kit.small_mnist()
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "mnist" / ".gone.part").symlink_to("nowhere")
+    with kit.serving(kit.gz_replies(contents)) as url:
+        obtain(known, tmp_path, url=url)
+    assert faults(known, tmp_path) == {}
+
+
 def test_two_threads_may_get_a_set_whose_checksums_are_written_down(tmp_path):
     known, contents = kit.small_cifar(hundred=True)
     (tmp_path / known.archive.name).write_bytes(kit.packed(known.layouts[0], contents))

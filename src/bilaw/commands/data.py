@@ -9,7 +9,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bilaw.datasets import digits
 from bilaw.datasets.cache import VARIABLE, faults, folder_of, root_folder
+from bilaw.datasets.data import shape_of
 from bilaw.datasets.known import KNOWN, Known
 from bilaw.errors import look_up
 
@@ -76,15 +78,19 @@ def _list(arguments: argparse.Namespace) -> int:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in ("name", "train", "test", "classes", "image", "status", "sources"):
         table.add_column(heading, justify="right" if heading in ("train", "test", "classes") else "left", no_wrap=True)
-    table.add_row(OFFLINE, "1,347", "450", "10", "1x8x8", "here", "comes with bilaw")
+    held = digits.load()
+    counts = len(held.train.y), digits.TEST_SIZE, len(held.classes)
+    table.add_row(OFFLINE, *_numbers(*counts, shape_of(held.train)), "here", "comes with bilaw")
     for known in KNOWN.values():
-        train, test = known.images
-        size = "x".join(map(str, known.shape))
-        status = _status(known, arguments.root)
-        table.add_row(known.name, f"{train:,}", f"{test:,}", str(known.classes), size, status, ", ".join(known.sources))
+        numbers = _numbers(*known.images, known.classes, known.shape)
+        table.add_row(known.name, *numbers, _status(known, arguments.root), ", ".join(known.sources))
     Console(width=80).print(table)  # what it takes, so that nothing folds into a narrower pipe
     _say(f"cache folder: {root_folder(arguments.root)}")
     return 0
+
+
+def _numbers(train: int, test: int, classes: int, shape: tuple[int, int, int]) -> tuple[str, str, str, str]:
+    return f"{train:,}", f"{test:,}", str(classes), "x".join(map(str, shape))
 
 
 def _status(known: Known, root: str | None) -> str:

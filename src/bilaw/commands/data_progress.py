@@ -30,9 +30,8 @@ def getting(console: Console, name: str) -> Iterator[Watch]:
 
         def amount(what: str, done: int, total: int) -> None:
             nonlocal last
-            short = what.rpartition("/")[2]
             if what != last:
-                bar.reset(task, description=short, visible=True)
+                bar.reset(task, description=what, visible=True)
             last = what
             bar.update(task, completed=done, total=total or None)
 

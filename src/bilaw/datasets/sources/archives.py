@@ -72,7 +72,8 @@ def tar_members(stream: Stream, names: Collection[str], limit: int) -> Iterator[
     limited = _Limited(stream, limit)
     with tarfile.open(fileobj=limited, mode="r|", bufsize=CHUNK) as tar:  # type: ignore[call-overload]
         for member in tar:
-            _check_path(member.name, member.isreg() or member.isdir())
+            # A sparse file would unfold without a byte being read.
+            _check_path(member.name, (member.isreg() and not member.issparse()) or member.isdir())
             name = PurePosixPath(member.name).name
             if name in names and member.isreg():
                 _check_once(name, seen)

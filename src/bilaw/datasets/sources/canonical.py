@@ -14,7 +14,7 @@ from bilaw.datasets.sources.offers import Attempt, Offer, Offers, Request, scrat
 from bilaw.datasets.verify import cache_is_writable
 from bilaw.errors import refuse
 
-PIECE = 1 << 13  # how much may arrive before the pace is judged
+PIECE = 1 << 10  # how much has to come before the pace is judged again; 100 MB/s still get through
 
 
 def attempts(request: Request) -> Iterator[Attempt]:
@@ -40,9 +40,7 @@ def download(request: Request, url: str, into: Path, limit: int) -> Path:
     import pooch  # type: ignore[import-untyped]  # not above: importing bilaw stays light
 
     path, opened = into / "download", list[Any]()
-    with cache_is_writable(path):
-        out = path.open("wb")
-    with out:
+    with cache_is_writable(path), path.open("wb") as out:
         sink = _Sink(out, name_of(url), limit, request)
         fetch = pooch.HTTPDownloader(
             progressbar=sink,
@@ -98,7 +96,7 @@ class _Sink:
         seconds = time.monotonic() - self.began
         if seconds > self.patience.read and self.done < seconds * self.patience.least:
             refuse(self.name, f"{self.done / seconds:.0f} bytes a second", f"at least {self.patience.least:g}")
-        with cache_is_writable(Path(self.out.name)):
+        with cache_is_writable(Path(self.out.name)):  # or it would pass for an error of the download
             self.out.write(chunk)
         self.watch.amount(self.name, self.done, self.total)
 

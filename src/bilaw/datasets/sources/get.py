@@ -10,10 +10,11 @@ from pathlib import Path
 
 from bilaw.datasets.cache import faults, folder_of
 from bilaw.datasets.known import KNOWN, File, Known
-from bilaw.datasets.sources.offers import PART, PATIENT, QUIET, Attempt, Offer, Patience, Request, Watch
+from bilaw.datasets.sources.offers import PATIENT, QUIET, Attempt, Offer, Patience, Request, Watch
 from bilaw.datasets.sources.table import SOURCES
 from bilaw.datasets.verify import UNREADABLE, CannotWrite, cache_is_writable, place
 from bilaw.errors import look_up, refuse
+from bilaw.files import PART
 
 STALE = 24 * 3600  # seconds after which a temporary file was left by a process that was killed
 
@@ -63,6 +64,7 @@ def obtain(
         if not wanted:
             break
         watch.note(f"trying {attempt.label}")
+        watch.amount(attempt.label, 0, 0)
         try:
             wanted = _take(attempt, wanted, into, watch)
             failure = f"{attempt.label} has no {', '.join(file.name for file in wanted)}"
@@ -77,7 +79,8 @@ def obtain(
     if wanted:
         with suppress(OSError):
             into.rmdir()  # if nothing came
-        raise ValueError("\n  ".join([f"{known.name} could not be got; what was tried:", *failures]))
+        tried = [f"({number}) {failure}" for number, failure in enumerate(failures, start=1)]
+        raise ValueError("\n".join([f"{known.name} could not be got; what was tried:", *tried]))
     watch.note(f"complete in {into}, all checksums right")
     return into
 
@@ -109,7 +112,7 @@ def _missing(known: Known, root: Path | str | None, watch: Watch) -> list[File]:
         path = folder_of(known, root) / name
         if path.exists():
             watch.note(f"removed {path}: {fault}")
-            path.unlink()
+            path.unlink(missing_ok=True)
     return [file for file in known.files if file.name in wrong]
 
 
@@ -135,5 +138,6 @@ def _counted(offer: Offer, watch: Watch) -> Iterator[bytes]:
 def _tidy(into: Path) -> None:
     """Remove what killed processes left; what is younger may be another process's."""
     for path in into.glob(f".*{PART}"):
-        if time.time() - path.stat().st_mtime > STALE:
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # another process has done with it
+            if time.time() - path.stat().st_mtime > STALE:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()

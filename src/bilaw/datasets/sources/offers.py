@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from bilaw.datasets.known import File, Known
 from bilaw.datasets.verify import cache_is_writable
-
-PART = ".part"  # ends the name of what is being written; nothing ever reads it again
+from bilaw.files import PART
 
 
 class Offer(NamedTuple):
