@@ -6,6 +6,7 @@ import gzip
 import pytest
 from rich.console import Console
 
+from bilaw.cli import main
 from bilaw.commands import data
 from bilaw.commands.data_progress import getting
 from bilaw.datasets import known as facts
@@ -126,6 +127,48 @@ def test_the_help_fits_a_screen(words, mine, capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 24
     assert all(len(line) <= 80 for line in lines)
+
+
+BAD = {
+    "no action": ((), "ACTION"),
+    "an unknown action": (("fetch",), "fetch"),
+    "no name": (("get",), "NAME"),
+    "an unknown name": (("get", "minst"), "data = 'minst' is not accepted; it takes one of"),
+    "an empty name": (("get", ""), "data = '' is not accepted"),
+    "two names": (("get", "mnist", "digits"), "digits"),
+    "an unknown source": (("get", "mnist", "--source", "ftp"), "--source = 'ftp' is not accepted; it takes one of"),
+    "a source of another set": (("get", "mnist", "--source", "npm"), "--source = 'npm' is not accepted"),
+    "no folder to look in": (("get", "mnist", "--source", "folder"), "it takes --from FOLDER beside it"),
+    "a folder that is not there": (
+        ("get", "mnist", "--from", "no/such"),
+        "'no/such' is not accepted; it takes a folder",
+    ),
+    "an empty folder name": (("get", "mnist", "--from", ""), "--from = '' is not accepted; it takes a folder"),
+    "a path for an address": (("get", "mnist", "--url", "/data"), "http:// or https://"),
+    "an empty address": (("get", "mnist", "--url", ""), "--url = '' is not accepted"),
+    "an address without a host": (("get", "mnist", "--url", "http://"), "could not be got"),
+    "an address that is none": (("get", "mnist", "--url", "http://[x/"), "could not be got"),
+    "a folder and another source": (("get", "mnist", "--from", ".", "--source", "canonical"), "--source folder"),
+    "a mirror and another source": (("get", "mnist", "--url", "http://x", "--source", "folder"), "--source"),
+    "a file as the cache": (("get", "mnist", "--root", __file__), "cannot write"),
+    "an unknown name to check": (("check", "imagenet"), "data = 'imagenet' is not accepted"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_ends_with_a_line_and_status_2_and_nothing_written(case, mine, tmp_path, capsys, monkeypatch):
+    words, why = BAD[case]
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    try:
+        status = main(["data", *words])
+    except SystemExit as end:  # argparse's own
+        status = end.code
+    said = capsys.readouterr().err
+    assert status == 2
+    assert why in said
+    assert "Traceback" not in said
+    assert sorted(path for path in tmp_path.rglob("*") if path != tmp_path / "cache") == before
 
 
 def test_a_terminal_gets_a_bar(tmp_path):

@@ -125,6 +125,7 @@ REFUSED = {
     "a path as url": (("mnist", {"url": "/data"}), "http:// or https://"),
     "a file's url": (("mnist", {"url": "file:///data"}), "a folder here is --from FOLDER"),
     "a folder that is not there": (("mnist", {"folder": "no/such"}), "--from = 'no/such' is not accepted"),
+    "an empty name for it": (("mnist", {"folder": ""}), "--from = '' is not accepted"),
     "a file for a folder": (("mnist", {"folder": "/dev/null"}), "--from = '/dev/null' is not accepted"),
 }
 

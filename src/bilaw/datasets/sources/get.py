@@ -50,7 +50,7 @@ def obtain(
     names = chosen(known, folder, source, url)
     into = folder_of(known, root)
     request = Request(known, into, None if folder is None else Path(folder).expanduser(), url, watch, patience)
-    if request.folder and not request.folder.is_dir():
+    if request.folder and not (str(folder) and request.folder.is_dir()):
         refuse("--from", str(folder), "a folder that exists")
     with cache_is_writable(into):
         into.mkdir(parents=True, exist_ok=True)
