@@ -180,4 +180,5 @@ def test_a_terminal_gets_a_bar(tmp_path):
             watch.amount("train", 7, 0)
     shown = (tmp_path / "screen").read_text()
     assert "mnist: trying [here]" in shown
-    assert "train" in shown
+    assert "train.gz" in shown
+    assert "0.5 of 1.0 MB" in shown

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
 from bilaw.datasets.sources.offers import Watch
 
@@ -24,16 +24,20 @@ def getting(console: Console, name: str) -> Iterator[Watch]:
     if not console.is_terminal:
         yield Watch(note, plain(note))
         return
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=20), DownloadColumn())
-    with Progress(*columns, TransferSpeedColumn(), console=console, transient=True) as bar:
-        task, last = bar.add_task("", total=None, visible=False), ""
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[size]}"),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task, last = bar.add_task("", total=None, visible=False, size=""), ""
 
         def amount(what: str, done: int, total: int) -> None:
             nonlocal last
             if what != last:
                 bar.reset(task, description=what, visible=True)
             last = what
-            bar.update(task, completed=done, total=total or None)
+            bar.update(task, completed=done, total=total or None, size=size(done, total))
 
         yield Watch(note, amount)
 
@@ -52,6 +56,17 @@ def plain(note: Callable[[str], None], now: Callable[[], float] = time.monotonic
         nonlocal before
         if (moment := now()) - before >= EVERY:
             before = moment
-            note(f"{what}: {done / 1e6:.1f}" + (f" of {total / 1e6:.1f} MB" if total else " MB"))
+            note(f"{what}: {size(done, total)}")
 
     return amount
+
+
+def size(done: int, total: int) -> str:
+    """Return how much has come, of how much if that is known.
+
+    >>> size(0, 0), size(2_000_000, 0), size(2_000_000, 30_730_000)
+    ('', '2.0 MB', '2.0 of 30.7 MB')
+    """
+    if not done:
+        return ""
+    return f"{done / 1e6:.1f} of {total / 1e6:.1f} MB" if total else f"{done / 1e6:.1f} MB"
