@@ -113,7 +113,7 @@ def _run(loop: Loop) -> None:
     keeper, epochs = loop.keeper, loop.config.optim.epochs
     try:
         keeper.status("running", loop.here.epoch, epochs, loop.here.best)
-        keeper.open_loggers(loop.here.t)
+        keeper.open_loggers(loop.here.t - loop.here.step)  # they are told of whole epochs
         if not loop.saved:
             loop.begin()
         loop.run()
