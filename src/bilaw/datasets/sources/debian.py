@@ -48,9 +48,7 @@ def _fetched(request: Request, wanted: Sequence[File]) -> Offers:
         # The package's files as a tar stream: nothing is installed, or even unpacked.
         command = ["dpkg-deb", "--fsys-tarfile", str(only(folder, "*.deb"))]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-            try:
-                for name, content in tar_members(cast(IO[bytes], process.stdout), by_name, limit_of(request.known)):
-                    # It is gzipped without name and time, so that only what it holds can be compared.
-                    yield Offer(by_name[name], chunks_of(gzip.GzipFile(fileobj=content)))
-            finally:
-                process.kill()
+            # Leaving early closes the pipe, which ends dpkg-deb.
+            for name, content in tar_members(cast(IO[bytes], process.stdout), by_name, limit_of(request.known)):
+                # It is gzipped without name and time, so that only what it holds can be compared.
+                yield Offer(by_name[name], chunks_of(gzip.GzipFile(fileobj=content)))
