@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import sys
 import tarfile
 import zipfile
 
@@ -186,28 +185,6 @@ def test_a_client_that_fails_says_why_in_a_line(source, case, client, tmp_path, 
     (line,) = str(refused.value).splitlines()[1:]
     assert why in line
     assert not (tmp_path / "cache" / known.name).exists()
-
-
-def test_pip_is_this_pythons_own_or_the_one_on_the_path(monkeypatch):
-    assert pypi.pip() == [sys.executable, "-m", "pip"]
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert pypi.pip() == ["pip"]
-
-
-BAD_TABLES = {
-    "a word": (b"a,b\n1,x\n", "the csv cannot be read"),
-    "too large a number": (b"a,b\n1,256\n", "the csv cannot be read"),
-    "ragged": (b"a,b\n1,2\n1\n", "the csv cannot be read"),
-    "too many columns": (b"a,b,c\n1,2,3\n", "the csv has 3 columns where 2 were expected"),
-    "not text": (b"a,b\n\xff\xfe,1\n", "the csv cannot be read"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_TABLES)
-def test_a_bad_csv_is_refused(case):
-    raw, why = BAD_TABLES[case]
-    with pytest.raises(ValueError, match=why):
-        pypi.read_table(io.BytesIO(raw), 2)
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", '["a"]', "{}", "[10]", "nonsense"])
