@@ -94,6 +94,19 @@ def test_redirects_and_servers_that_unpack_are_followed(tmp_path):
     assert held(tmp_path) == contents
 
 
+def test_servers_are_asked_for_the_bytes_as_they_lie_there(tmp_path):
+    known, contents = kit.small_mnist()
+    asked = []
+
+    def reply(handler, closing):
+        asked.append(handler.headers["Accept-Encoding"])
+        kit.whole(PACKED)(handler, closing)
+
+    with kit.serving({**kit.gz_replies(contents), f"/{FIRST}.gz": reply}) as url:
+        obtain(known, tmp_path, url=url)
+    assert asked == ["identity"]
+
+
 def test_what_one_server_had_is_kept_and_only_the_rest_is_asked_of_the_next(tmp_path):
     known, contents = kit.small_mnist()
     asked: list[str] = []

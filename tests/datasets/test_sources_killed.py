@@ -55,11 +55,11 @@ def test_a_killed_download_leaves_nothing_that_is_used(tmp_path):
 def test_two_processes_may_get_the_same_set_at_once(tmp_path):
     contents = kit.small_mnist()[1]
     with kit.serving(kit.gz_replies(contents)) as url:
-        processes = [getting(tmp_path, url, turns=15) for _ in range(2)]
+        processes = [getting(tmp_path, url, turns=8) for _ in range(2)]
         for process in processes:
             _, error = process.communicate(timeout=60)
             assert (process.returncode, error) == (0, b"")
-    for turn in range(15):
+    for turn in range(8):
         folder = tmp_path / str(turn) / "mnist"
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == contents
 
