@@ -43,8 +43,8 @@ def test_a_loss_that_is_no_number_names_the_step_the_samples_and_the_checkpoint(
     step = getattr(loop, name)
     monkeypatch.setattr(loop, name, lambda *args: (seen.append(args[2].index), step(*args))[1])
     module = Breaking(after=10)
+    settings = config(scheme__name=scheme, log__checkpoint_steps=4, seed=1)
     with pytest.raises(Diverged, match=r"optim\.clip") as caught:
-        settings = config(scheme__name=scheme, log__checkpoint_steps=4, seed=1)
         train(settings, tmp_path / "run", module, module.step)
     error, run = caught.value, Run(tmp_path / "run")
     assert (error.epoch, error.step) == divmod(10, -(-len(run.splits()["train"]) // 20))

@@ -73,7 +73,7 @@ def test_a_second_interrupt_stops_at_once(tmp_path):
     wait_for(lambda: checkpoints(run), "checkpoint")
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
-    assert "" == process.stderr.readline().strip()
+    assert process.stderr.readline().strip() == ""
     assert "Ctrl-C again stops at once" in process.stderr.readline()
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
