@@ -67,5 +67,5 @@ def test_an_error_says_which_file_and_keeps_its_kind(tmp_path):
     with pytest.raises(IsADirectoryError, match=f"cannot write {tmp_path}: Is a directory"):
         files.append(tmp_path, b"")
     both = files.explained("outer"), files.explained("inner")
-    with pytest.raises(OSError, match="cannot write inner: No space left on device$"), both[0], both[1]:
+    with pytest.raises(OSError, match=r"cannot write inner: No space left on device$"), both[0], both[1]:
         raise OSError(28, "No space left on device")
