@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
-from training_kit import BILAW, CLASSES, Small, bits, config, dataset, images, settings_of
+from training_kit import BILAW, CLASSES, Small, bits, config, dataset, differing, images, left_behind, settings_of
 
 from bilaw import cli
 from bilaw.config import Config
@@ -65,7 +65,6 @@ def world(module):
 @pytest.mark.parametrize("ends", ["well", "badly"])
 def test_nothing_global_is_changed(tmp_path, ends):
     torch.manual_seed(5)
-    torch.backends.cudnn.benchmark = True
     module = Small()
     module.body[1].eval()  # one part only
     module.body[0].bias.requires_grad_(False)
@@ -73,6 +72,7 @@ def test_nothing_global_is_changed(tmp_path, ends):
     settings = {**BILAW, "log.to": "tensorboard", "compute.threads": 2, "compute.channels_last": True}
     # What PyTorch and tensorboardX do when they are first used is their own.
     train(config(optim__epochs=1, log__to="tensorboard"), tmp_path / "first")
+    torch.backends.cudnn.benchmark = True
     before, threads = world(module), []
     try:
         if ends == "well":
@@ -204,9 +204,9 @@ def test_frozen_parameters_are_those_the_run_began_with(tmp_path):
     watch = {"step": lambda at, of: done.append(at), "stop": lambda: len(done) == 9}
     with pytest.raises(fit_module.Interrupted):
         train(config(), tmp_path / "run", half_frozen(0), **watch)
-    resumed = fit(half_frozen(1), dataset(), run=tmp_path / "run", resume=True)
-    whole = train(config(), None, half_frozen(0))
-    assert bits(resumed.model.state_dict()) == bits(whole.model.state_dict())
+    fit(half_frozen(1), dataset(), run=tmp_path / "run", resume=True)
+    train(config(), tmp_path / "whole", half_frozen(0))
+    assert differing(left_behind(tmp_path / "whole"), left_behind(tmp_path / "run")) == []
 
 
 # Options, by hand.
@@ -219,11 +219,11 @@ def test_the_average_is_the_one_by_hand(tmp_path):
     def note(done, total):
         seen.append({name: value.detach().double().clone() for name, value in module.state_dict().items()})
 
-    settings = config(optim__ema=0.5, optim__epochs=2, log__weights_every=0)
+    settings = config(optim__ema=0.4, optim__epochs=1, log__weights_every=0)
     train(settings, tmp_path / "run", module, step=note)
     average = {name: value.double() for name, value in started.items()}
     for t, now in enumerate(seen):
-        d = min(0.5, (1 + t) / (10 + t))
+        d = min(0.4, (1 + t) / (10 + t))
         for name in average:
             average[name] = now[name] if "num_batches" in name else d * average[name] + (1 - d) * now[name]
     held = checkpoint.read(max(Run(tmp_path / "run").checkpoints.iterdir())).tensors
