@@ -123,7 +123,7 @@ class SchemeConfig:
     features: str = setting("multiclass-margin", "multiclass-margin, margin, adversarial-loss or loss-difference")
     margin_from: str = setting("clean", "where margins are taken: clean or adversarial")
     hidden: tuple[int, ...] = setting((128,), "widths of the weight network's hidden layers, as in 64,64")
-    optimizer: str = setting("adam", "mu's optimiser: adam, adamw or sgd")
+    optimizer: str = setting("adamw", "mu's optimiser: adam, adamw or sgd")
     lr: float = setting(1e-3, "mu's learning rate, the paper's alpha")
     weight_decay: float = setting(1e-4, "mu's weight decay")
 
