@@ -95,20 +95,22 @@ def test_events_are_on_the_disk_at_the_end_of_each_epoch(tmp_path):
 
 
 def collapse(monkeypatch):
-    def judge(classifier, select, config, epoch, one_step):
-        return Look(
-            epoch, 0.9, [0.3, 0.5, 0.1][epoch] if one_step else 0.2, [0.4, 0.6, 0.9][epoch] if one_step else NAN
-        )
+    """After the second epoch's peak a third, which is taken back with the fourth."""
+    robust, one_step = [0.3, 0.5, 0.45, 0.1], [0.4, 0.6, 0.7, 0.9]
+
+    def judge(classifier, select, config, epoch, watched):
+        return Look(epoch, 0.9, robust[epoch], one_step[epoch]) if watched else Look(epoch, 0.9, 0.2, NAN)
 
     monkeypatch.setattr(loop, "judge", judge)
 
 
 def test_a_roll_back_purges_what_it_takes_back(tmp_path, monkeypatch):
     collapse(monkeypatch)
-    train(tmp_path / "run", log__to="tensorboard", attack__name="f-fgsm")
-    steps = [step for step, _ in shown(Run(tmp_path / "run"))["step/loss"]]
-    assert steps == sorted(set(steps))
-    assert shown(Run(tmp_path / "run"))["select/robust"][-1][1] == pytest.approx(0.2)
+    train(tmp_path / "run", log__to="tensorboard", attack__name="f-fgsm", optim__epochs=4)
+    tags = shown(Run(tmp_path / "run"))
+    steps = [step for step, _ in tags["step/loss"]]
+    assert steps == list(range(1, len(steps) + 1))
+    assert [value for _, value in tags["select/robust"]] == pytest.approx([0.3, 0.5, 0.2, 0.2])
 
 
 @pytest.fixture
