@@ -93,7 +93,7 @@ class AttackConfig:
 
     name: str = setting("pgd", "pgd, f-fgsm or fgsm")
     eps: float = setting(0.1, "radius of the ball around pixels in [0, 1], such as 0.1 or 8/255")
-    norm: str = setting("linf", "linf or l2")
+    norm: str = setting("linf", "norm that measures the ball: linf or l2")
     steps: int = setting(10, "iterations of pgd")
     step_size: float | None = setting(None, "length of a pgd step (auto: eps / 4)")
     start: str | None = setting(None, "where pgd starts: uniform, gaussian or zero (auto: the loss's own)")
@@ -114,7 +114,7 @@ class AttackConfig:
 
 @dataclass(frozen=True)
 class SchemeConfig:
-    """How samples are weighted; from features on, by a weight network."""
+    """How samples are weighted, be it by a weight network."""
 
     name: str = setting("uniform", "uniform, gairat, wmmr, mail, non-parametric, learned or pretrained")
     preset: str = setting("paper", "settings of gairat, wmmr and mail: paper or official")

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from bilaw import runs
 from bilaw.commands.progress import training_progress
-from bilaw.commands.train_help import METAVARS, USAGE, Help
+from bilaw.commands.train_help import METAVARS, OPTIONS, USAGE, Help
 from bilaw.config import Config
 from bilaw.effects import without_effect
 from bilaw.errors import look_up, refuse
@@ -40,12 +40,12 @@ def add_parser(commands: Any) -> None:
         add_help=False,
         allow_abbrev=False,
     )
-    parser.add_argument("-h", "--help", nargs="?", action=Help, metavar="GROUP")
-    parser.add_argument("--method", metavar="NAME")
-    parser.add_argument("--config", metavar="FILE", type=Path)
-    parser.add_argument("--run", metavar="DIR")
-    parser.add_argument("--resume", metavar="RUN")
-    parser.add_argument("--print-config", action="store_true")
+    parser.add_argument("-h", "--help", nargs="?", action=Help, metavar="GROUP", help="the overview, or a group")
+    parser.add_argument("--method", metavar="NAME", help=OPTIONS["--method NAME"])
+    parser.add_argument("--config", metavar="FILE", type=Path, help=OPTIONS["--config FILE"])
+    parser.add_argument("--run", metavar="DIR", help=OPTIONS["--run DIR"])
+    parser.add_argument("--resume", metavar="RUN", help=OPTIONS["--resume RUN"])
+    parser.add_argument("--print-config", action="store_true", help=OPTIONS["--print-config"])
     for setting in settings().values():
         parser.add_argument(
             f"--{setting.name}", dest=setting.name, metavar=METAVARS[setting.kind], default=argparse.SUPPRESS
@@ -75,7 +75,7 @@ def _resume(arguments: argparse.Namespace, given: dict[str, str]) -> int:
     if conflicting := [*others, *(f"--{name}" for name in given)]:
         refuse("--resume", arguments.resume, f"no {conflicting[0]} beside it: a run goes on with the settings it has")
     folder = existing_folder(arguments.resume)
-    config = runs.Run(folder).config()
+    config = override(Config(), parse_file(runs.Run.open(folder).config_file))
     if arguments.print_config:
         print(to_toml(config), end="")
         return 0

@@ -17,7 +17,7 @@ bilaw train [--method NAME] [--config FILE] [--GROUP.SETTING VALUE ...]
                    [--run DIR | --resume RUN] [--print-config]"""
 OPTIONS = {
     "--method NAME": f"one of {', '.join(METHODS)}",
-    "--config FILE": "settings in TOML; --method overrides it, and flags override both",
+    "--config FILE": "settings in TOML; --method overrides it, flags override both",
     "--run DIR": "the run's new folder (default: runs/DATA-MODEL-METHOD-NUMBER)",
     "--resume RUN": "go on with a run that was interrupted, to the same bits",
     "--print-config": "print the settings in force as TOML, and stop",
