@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bilaw.datasets.augment import PADDING, crop_and_mirror, to_unit
+from bilaw.datasets.augment import PADDING, corners, cut, to_unit
 from bilaw.datasets.stores import Store
 from bilaw.errors import refuse
 from bilaw.rng import generator
@@ -57,6 +57,7 @@ class Batches:
         left = len(index) % size
         self.steps = max(1, len(index) // size + (left >= least and left > 0))
         self._planned: tuple[int, Plan] | None = None
+        self._corners: tuple[Plan, Tensor] | None = None
 
     def __len__(self) -> int:
         """Return the number of batches in an epoch."""
@@ -65,7 +66,7 @@ class Batches:
     def at(self, epoch: int, step: int) -> Batch:
         """Return batch `step` of `epoch`."""
         plan = self.plan(epoch)
-        return self._finish(plan, step, self.store.fetch(plan.order[self._span(step)]))
+        return self._finish(plan, step, self.store.fetch(self._places(plan)[self._span(step)]))
 
     def cycle(self, t: int) -> Batch:
         """Return the batch of global step `t`, epoch after epoch without end: the view of the meta set."""
@@ -74,7 +75,7 @@ class Batches:
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """Yield the batches of `epoch` from step `start`; a streamed store is read one batch ahead."""
         plan = self.plan(epoch)
-        spans = [plan.order[self._span(step)] for step in range(start, self.steps)]
+        spans = [self._places(plan)[self._span(step)] for step in range(start, self.steps)]
         for step, raw in enumerate(self._fetched(spans), start):
             yield self._finish(plan, step, raw)
 
@@ -97,6 +98,15 @@ class Batches:
             shift = torch.randint(2 * PADDING + 1, (2, n), generator=drawn)
             mirror = torch.randint(2, (n,), generator=drawn).bool()
         return Plan(order, order.to(device), shift.to(device), mirror.to(device))
+
+    def _places(self, plan: Plan) -> Tensor:
+        return plan.order if self.store.prefetch else plan.places
+
+    def _corner(self, plan: Plan, raw: Tensor) -> Tensor:
+        """Return where each sample's crop of this epoch begins; the last epoch's are kept."""
+        if self._corners is None or self._corners[0] is not plan:
+            self._corners = plan, corners(raw.shape[1:], self.size, plan.shift[0], plan.shift[1], plan.mirror)
+        return self._corners[1]
 
     def _span(self, step: int) -> slice:
         if not 0 <= step < self.steps:
@@ -121,5 +131,5 @@ class Batches:
         span = self._span(step)
         index = plan.places[span]
         if self.augment:
-            raw = crop_and_mirror(raw, plan.shift[0, span], plan.shift[1, span], plan.mirror[span])
+            raw = cut(raw, self._corner(plan, raw)[span])
         return Batch(to_unit(raw), self.store.y[index], index)

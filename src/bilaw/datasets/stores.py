@@ -21,7 +21,10 @@ class Store(Protocol):
     prefetch: bool  # fetching takes long enough to do it one batch ahead, in a thread
 
     def fetch(self, index: Tensor) -> Tensor:
-        """Return the raw images (B, C, H, W) at `index` (int64, on the host), on the device."""
+        """Return the raw images (B, C, H, W) at `index`, on the device.
+
+        `index` (int64) is on the host where `prefetch`, else on the device already: a transfer would make it wait.
+        """
         ...
 
 
@@ -36,7 +39,7 @@ class Resident:
 
     def fetch(self, index: Tensor) -> Tensor:
         """Return the images at `index`."""
-        return self.x.index_select(0, index.to(self.device, non_blocking=True))
+        return self.x.index_select(0, index)
 
 
 class Streamed:
@@ -64,8 +67,9 @@ class Kept:
     def __init__(self, samples: Samples, index: Tensor, device: torch.device | str = "cpu") -> None:
         self.held = Resident(take(samples, index), device)
         self.device, self.y = self.held.device, samples.y.to(device)
-        self.row = torch.full((len(samples.y),), -1)  # place in the whole data set -> row of what is kept
-        self.row[index] = torch.arange(len(index))
+        row = torch.full((len(samples.y),), -1)
+        row[index] = torch.arange(len(index))
+        self.row = row.to(device)  # place in the whole data set -> row of what is kept
 
     def fetch(self, index: Tensor) -> Tensor:
         """Return the images at `index`, places in the whole data set."""
