@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from test_kills import Zygote, zygote  # noqa: F401 - a fixture
 from training_kit import differing, left_behind
 
 from bilaw.runs import Run
@@ -20,7 +19,7 @@ SLOW = [*QUICK, "--attack.steps", "1000000"]  # its first step never ends
 
 
 @pytest.fixture(scope="module")
-def whole(zygote, tmp_path_factory):  # noqa: F811
+def whole(zygote, tmp_path_factory):
     run = tmp_path_factory.mktemp("whole") / "run"
     assert zygote.ask("cli", argv=[*QUICK, "--run", str(run)]) == 0, zygote.said()
     return left_behind(run)
@@ -49,7 +48,7 @@ def checkpoints(run):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_step_saves_and_says_how_to_go_on(zygote, whole, tmp_path, number):  # noqa: F811
+def test_a_signal_ends_the_step_saves_and_says_how_to_go_on(zygote, whole, tmp_path, number):
     run = tmp_path / "a run"
     process = start(QUICK, run)
     wait_for(lambda: (run / "metrics.jsonl").exists() and '"robust"' in (run / "metrics.jsonl").read_text(), "epoch")
@@ -87,7 +86,7 @@ def test_a_second_interrupt_stops_at_once(tmp_path):
 
 
 @pytest.mark.parametrize("trouble", ["too large", "not to be written to"])
-def test_trouble_with_the_disk_ends_clearly_and_the_run_goes_on_later(zygote, whole, tmp_path, trouble):  # noqa: F811
+def test_trouble_with_the_disk_ends_clearly_and_the_run_goes_on_later(zygote, whole, tmp_path, trouble):
     run = tmp_path / "run"
     zygote.log.unlink(missing_ok=True)
     assert zygote.ask("cli", [trouble, "", 3], argv=[*QUICK, "--run", str(run)]) == 1, zygote.said()
@@ -118,7 +117,7 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.parametrize("room", [0.3, 0.9, 1.7])
-def test_a_full_disk(zygote, whole, small_disk, room):  # noqa: F811
+def test_a_full_disk(zygote, whole, small_disk, room):
     """It fills up at the very first checkpoint, or at one of the next."""
     run, size = small_disk / "run", 1_000_000
     zygote.log.unlink(missing_ok=True)
@@ -134,7 +133,7 @@ def test_a_full_disk(zygote, whole, small_disk, room):  # noqa: F811
     assert differing(whole, left_behind(run)) == []
 
 
-def test_a_folder_that_cannot_be_made(zygote, tmp_path):  # noqa: F811
+def test_a_folder_that_cannot_be_made(zygote, tmp_path):
     (tmp_path / "file").write_text("")
     assert zygote.ask("cli", argv=[*QUICK, "--run", str(tmp_path / "file" / "run")]) == 2
     assert Path(tmp_path / "file").read_text() == ""
