@@ -35,7 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.command is None:
             parser.print_help(sys.stderr)
             return 2
-        return int(COMMANDS[arguments.command].run(arguments))
+        status = int(COMMANDS[arguments.command].run(arguments))
+        sys.stdout.flush()  # here, where a reader that has gone is no traceback
+        return status
     except ValueError as error:
         return _end(error, 2)
     except BrokenPipeError:  # whoever read the output has gone; so that Python's own flush at the end finds a reader:
