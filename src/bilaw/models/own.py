@@ -24,13 +24,14 @@ def load_model(name: str, shape: Shape, classes: int, seed: int) -> nn.Module:
     """
     if ":" not in name:
         return build(name, shape, classes, seed)
-    made = find(SETTING, name)
-    if isinstance(made, nn.Module):
-        return made
-    if not callable(made):
-        refuse(SETTING, name, f"a function that returns a torch.nn.Module, not a {type(made).__name__}")
-    wanted = _wanted(made, name, shape=shape, classes=classes)
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.default_generator.manual_seed(seed)  # before the import: a module may hold a model that is ready
+        made = find(SETTING, name)
+        if isinstance(made, nn.Module):
+            return made
+        if not callable(made):
+            refuse(SETTING, name, f"a function that returns a torch.nn.Module, not a {type(made).__name__}")
+        wanted = _wanted(made, name, shape=shape, classes=classes)
         torch.default_generator.manual_seed(seed)
         try:
             model = made(**wanted)
