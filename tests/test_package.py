@@ -8,11 +8,15 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import bilaw
 from bilaw.cli import main
+from bilaw.config import Config
+from bilaw.runs import Run
+from bilaw.settings import override
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -22,12 +26,26 @@ def python_blocks(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
 
 
-def test_the_readme_runs_as_it_stands() -> None:
-    blocks = python_blocks(ROOT / "README.md")
-    assert len(blocks) >= 3
+@pytest.mark.parametrize(("page", "least"), [("README.md", 3), ("docs/training.md", 2)])
+def test_the_pages_run_as_they_stand(page: str, least: int) -> None:
+    blocks = python_blocks(ROOT / page)
+    assert len(blocks) >= least
     namespace: dict[str, object] = {}
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), namespace)
+        exec(compile(block, page, "exec"), namespace)
+
+
+def test_the_heaviest_samples_are_found_as_the_guide_says(tmp_path: Path) -> None:
+    namespace: dict[str, Any] = {}
+    exec(python_blocks(ROOT / "docs" / "training.md")[0], namespace)
+    config = override(Config(), {"scheme.name": "wmmr", "optim.epochs": "1", "log.to": "none", "attack.steps": "1"})
+    bilaw.fit("fc1", "digits", config, run=tmp_path / "run")
+    places = namespace["heaviest"](tmp_path / "run", 3)
+    run = Run(tmp_path / "run")
+    weights = run.weights()[2][-1, 0]
+    assert sorted(run.splits()["train"].tolist().index(place) for place in places.tolist()) == sorted(
+        weights.argsort()[-3:].tolist()
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
