@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-import bilaw
+import bilaw.commands.runs
 from bilaw.cli import main
 from bilaw.config import Config
 from bilaw.runs import Run
@@ -101,3 +102,17 @@ def test_a_refusal_on_the_command_line_shows_no_traceback() -> None:
     ended = subprocess.run([sys.executable, "-m", "bilaw.cli", "demo", "--epochs", "0"], capture_output=True, text=True)
     assert ended.returncode == 2
     assert ended.stderr == "bilaw: optim.epochs = 0 is not accepted; it takes a whole number >= 1\n"
+
+
+def test_a_device_without_room_ends_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(arguments: object) -> int:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nGPU 0 has ...")
+
+    monkeypatch.setattr(bilaw.commands.runs, "run", run)
+    assert main(["runs"]) == 1
+    assert capsys.readouterr().err == (
+        "bilaw: CUDA out of memory. Tried to allocate 2.00 GiB. "
+        "Lower optim.batch (and meta.batch), or choose a smaller model\n"
+    )

@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+import torch
+
 from bilaw import __version__
 from bilaw.commands import data, demo, runs, train
 from bilaw.commands.parser import Parser
@@ -45,6 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _end("nobody reads the output any more", 1)
     except (Diverged, OSError) as error:
         return _end(error, 1)
+    except torch.OutOfMemoryError as error:
+        return _end(f"{str(error).splitlines()[0]} Lower optim.batch (and meta.batch), or choose a smaller model", 1)
     except KeyboardInterrupt:
         return _end("stopped", 130)
 

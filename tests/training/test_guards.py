@@ -256,6 +256,16 @@ def test_weights_that_hold_are_not_warned_of(settings):
     assert not [note for note in train(config(**settings))[1] if "collapsed" in note]
 
 
+def test_a_classifier_that_falls_to_chance_is_warned_of_once(monkeypatch):
+    clean = iter([0.9, 0.8, 0.3, 0.3])  # of four classes
+    monkeypatch.setattr(loop, "judge", lambda classifier, select, config, epoch, _: Look(epoch, next(clean), 0.2, NAN))
+    _, notes = train(config(optim__epochs=4))
+    assert [note for note in notes if "chance" in note] == [
+        "the classifier has fallen to chance: clean accuracy on select went from 90.0% (epoch 1) to 30.0%; "
+        "it seldom recovers. Lower optim.lr, or set optim.clip"
+    ]
+
+
 def test_patience_stops_and_the_best_epoch_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "judge", Judge(([0.2, 0.5, 0.4, 0.5, 0.9], CALM[1])))
     best = []

@@ -46,3 +46,12 @@ def overfits(look: Look, peak: Look, drop: float) -> bool:
     (True, False)
     """
     return peak.robust - look.robust >= drop and look.one_step >= peak.one_step - drop / 4
+
+
+def at_chance(clean: float, best: float, classes: int) -> bool:
+    """Tell a classifier that had learned something and lost it: clean accuracy back near that of guessing.
+
+    >>> at_chance(0.1, 0.77, classes=10), at_chance(0.1, 0.1, classes=10), at_chance(0.7, 0.77, classes=10)
+    (True, False, False)
+    """
+    return clean <= 1.2 / classes and best >= 1.5 / classes

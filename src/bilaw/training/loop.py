@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bilaw.algorithm import Method, Record, bilaw_step, weighted_step
 from bilaw.training.build import build_method
-from bilaw.training.guards import Diverged, Interrupted, Look, overfits
+from bilaw.training.guards import Diverged, Interrupted, Look, at_chance, overfits
 from bilaw.training.judge import judge
 from bilaw.training.keepers import Keeper, Tensors, peak_mib
 from bilaw.training.schedule import SCHEDULES
@@ -155,7 +155,7 @@ class Loop:
         rows = self.setup.seen.rows(self.setup.feed.parts.train) if self._remembers() else None
         self.keeper.epoch(here.t, epoch, self.curve.cpu(), timing, rows)
         self._choose(look, epoch)
-        self._warn(ess)
+        self._warn(ess, look)
         here.epoch, here.step = here.epoch + 1, 0
         if look and look is here.peak and self.config.guard.overfitting == "switch" and self._one_step_roles():
             self.keeper.keep_good(self._tensors(), self._facts())
@@ -208,7 +208,14 @@ class Loop:
         self.save()
         return True
 
-    def _warn(self, ess: float) -> None:
+    def _warn(self, ess: float, look: Look | None) -> None:
+        best = self.here.best
+        if look and best and at_chance(look.clean, best.clean, self.setup.classes):
+            self._say_once(
+                "chance",
+                f"the classifier has fallen to chance: clean accuracy on select went from {best.clean:.1%} (epoch "
+                f"{best.epoch + 1}) to {look.clean:.1%}; it seldom recovers. Lower optim.lr, or set optim.clip",
+            )
         least = self.config.guard.min_ess
         if self.setup.weighs and ess < least:
             self._say_once(
