@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from bilaw import sealed
 from bilaw.training import checkpoint
 
 TENSORS = {
@@ -19,7 +20,7 @@ FACTS = {"standing": {"t": 3, "best": [0.1, float("nan")]}, "lengths": {"metrics
 
 def test_what_is_written_comes_back(tmp_path):
     path = checkpoint.save(tmp_path, TENSORS, FACTS)
-    found = checkpoint.read(path)
+    found = sealed.read(path)
     assert found.tensors.keys() == TENSORS.keys()
     for name, value in TENSORS.items():
         assert found.tensors[name].dtype == value.dtype
@@ -31,7 +32,7 @@ def test_what_is_written_comes_back(tmp_path):
 def test_the_last_two_are_kept_in_the_order_they_were_taken(tmp_path):
     for t in (5, 9, 2):  # steps come again after a roll back
         checkpoint.save(tmp_path, TENSORS, {"t": t})
-    assert [checkpoint.read(path).facts["t"] for path in sorted(tmp_path.iterdir())] == [9, 2]
+    assert [sealed.read(path).facts["t"] for path in sorted(tmp_path.iterdir())] == [9, 2]
     assert checkpoint.newest(tmp_path, pytest.fail).facts["t"] == 2
 
 
@@ -42,15 +43,15 @@ def test_no_checkpoint_is_none_at_all(tmp_path):
 def test_every_flipped_bit_that_matters_is_noticed(tmp_path):
     """One bit in each byte in turn: either it is refused, or (padding) what is read is the same."""
     path = tmp_path / "one.safetensors"
-    checkpoint.write(path, {"a": torch.arange(3.0), "b": torch.tensor([1, 2])}, {"t": 1})
-    good, before = path.read_bytes(), checkpoint.read(path)
+    sealed.write(path, {"a": torch.arange(3.0), "b": torch.tensor([1, 2])}, {"t": 1})
+    good, before = path.read_bytes(), sealed.read(path)
     silent = 0
     for place in range(len(good)):
         damaged = bytearray(good)
         damaged[place] ^= 1 << place % 8
         path.write_bytes(damaged)
         try:
-            found = checkpoint.read(path)
+            found = sealed.read(path)
         except ValueError:
             continue
         silent += 1
@@ -64,7 +65,7 @@ def test_a_truncated_file_is_refused(tmp_path, length):
     path = checkpoint.save(tmp_path, TENSORS, FACTS)
     path.write_bytes(path.read_bytes()[:length])
     with pytest.raises(ValueError, match="is damaged"):
-        checkpoint.read(path)
+        sealed.read(path)
 
 
 def test_damaged_ones_are_set_aside_once_an_intact_one_is_found(tmp_path):

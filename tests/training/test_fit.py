@@ -17,13 +17,13 @@ from safetensors.torch import load_file
 from torch import nn
 from training_kit import BILAW, CLASSES, Small, bits, config, dataset, differing, images, left_behind, settings_of
 
-from bilaw import cli
+from bilaw import cli, sealed
 from bilaw.config import Config
 from bilaw.datasets.data import Dataset
 from bilaw.margins import margin
 from bilaw.runs import Run
-from bilaw.training import checkpoint, loop
 from bilaw.training import fit as fit_module
+from bilaw.training import loop
 from bilaw.training.fit import Watch, fit
 from bilaw.training.schedule import SCHEDULES
 from bilaw.types import Batch
@@ -226,7 +226,7 @@ def test_the_average_is_the_one_by_hand(tmp_path):
         d = min(0.4, (1 + t) / (10 + t))
         for name in average:
             average[name] = now[name] if "num_batches" in name else d * average[name] + (1 - d) * now[name]
-    held = checkpoint.read(max(Run(tmp_path / "run").checkpoints.iterdir())).tensors
+    held = sealed.read(max(Run(tmp_path / "run").checkpoints.iterdir())).tensors
     for name, value in average.items():
         kind = "theta" if f"average-theta/{name}" in held else "buffer"
         torch.testing.assert_close(held[f"average-{kind}/{name}"].double(), value, rtol=1e-5, atol=1e-6)
@@ -244,7 +244,7 @@ def test_the_average_is_what_is_judged_and_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "judge", spy)
     got = train(config(optim__ema=0.9, optim__epochs=1), tmp_path / "run")
     assert torch.equal(got.model.eval()(x), seen[0])
-    held = checkpoint.read(max(Run(tmp_path / "run").checkpoints.iterdir())).tensors
+    held = sealed.read(max(Run(tmp_path / "run").checkpoints.iterdir())).tensors
     best = load_file(Run(tmp_path / "run").best)
     assert all(torch.equal(best[name[14:]], held[name]) for name in held if name.startswith("average-theta/"))
     assert any(not torch.equal(best[name[6:]], held[name]) for name in held if name.startswith("theta/"))
@@ -270,7 +270,7 @@ class Tied(nn.Module):
 
 def test_an_average_of_tied_parameters_stays_tied(tmp_path):
     got = train(config(optim__ema=0.9, optim__epochs=1), tmp_path / "run", Tied())
-    held = checkpoint.read(max(Run(tmp_path / "run").checkpoints.iterdir())).tensors
+    held = sealed.read(max(Run(tmp_path / "run").checkpoints.iterdir())).tensors
     assert torch.equal(got.model.one.weight, held["average-theta/one.weight"])
     assert got.model.one.weight is got.model.two.weight
 

@@ -8,8 +8,9 @@ from safetensors.torch import load_file
 from torch import nn
 from training_kit import BILAW, Small, bits, config, dataset, settings_of
 
+from bilaw import sealed
 from bilaw.runs import Run
-from bilaw.training import checkpoint, keepers, loop
+from bilaw.training import keepers, loop
 from bilaw.training.fit import Diverged, Interrupted, Watch, fit
 from bilaw.training.guards import Look
 
@@ -54,7 +55,7 @@ def test_a_loss_that_is_no_number_names_the_step_the_samples_and_the_checkpoint(
     assert str(error.checkpoint) in str(error)
     (named,) = [line for line in run.metrics() if line.get("event") == "diverged"]
     assert (named["index"], named["text"]) == (error.index.tolist(), str(error))
-    kept = checkpoint.read(error.checkpoint)
+    kept = sealed.read(error.checkpoint)
     assert all(value.isfinite().all() for name, value in kept.tensors.items() if name.startswith(("theta", "mu")))
     assert kept.facts["standing"]["t"] == 8
     assert run.status().state == "failed"
@@ -72,7 +73,7 @@ def test_a_learning_rate_far_too_high_ends_as_diverged_and_leaves_a_finite_check
     settings = config(scheme__name=scheme, optim__lr=1e30, log__checkpoint_steps=1)
     with pytest.raises(Diverged) as caught:
         train(settings, tmp_path / "run")
-    held = checkpoint.read(caught.value.checkpoint).tensors
+    held = sealed.read(caught.value.checkpoint).tensors
     assert all(value.isfinite().all() for name, value in held.items() if name.startswith("theta"))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from training_kit import differing, left_behind
 
+from bilaw import sealed
 from bilaw.runs import Run
 from bilaw.training import checkpoint
 
@@ -60,7 +61,7 @@ def test_a_signal_ends_the_step_saves_and_says_how_to_go_on(zygote, whole, tmp_p
     assert f"  bilaw train --resume '{run}'" in err.splitlines()
     assert "Traceback" not in err
     assert Run(run).status().state == "interrupted"
-    kept = checkpoint.read(checkpoints(run)[-1])
+    kept = sealed.read(checkpoints(run)[-1])
     assert 0 < kept.facts["standing"]["t"] < 4 * (len(Run(run).splits()["train"]) // 64)
     assert zygote.ask("cli", argv=["train", "--resume", str(run)]) == 0, zygote.said()
     assert differing(whole, left_behind(run)) == []
@@ -81,7 +82,7 @@ def test_a_second_interrupt_stops_at_once(tmp_path):
     assert time.monotonic() - began < 5
     assert "Traceback" not in err
     assert "--resume" in err
-    assert checkpoint.read(checkpoints(run)[-1]).facts["standing"]["t"] == 0
+    assert sealed.read(checkpoints(run)[-1]).facts["standing"]["t"] == 0
     assert Run(run).status().state == "interrupted"
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from bilaw import sealed
 from bilaw.config import Config
 from bilaw.datasets.data import Dataset, Images, Lazy
 from bilaw.runs import Run
 from bilaw.settings import override
-from bilaw.training import checkpoint
 
 N, K = 180, 4
 CLASSES = tuple("abcd")
@@ -99,7 +99,7 @@ def left_behind(folder):
     """Everything in a run's folder that repeats to the bit."""
     run = Run(folder)
     path = max(run.checkpoints.glob("[0-9]*.safetensors"))
-    last = checkpoint.read(path)
+    last = sealed.read(path)
     tensors = {"checkpoint": last.tensors, "best": _read(run.best)}
     if run.omega.exists():
         tensors["omega"] = _read(run.omega)

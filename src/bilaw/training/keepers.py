@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from bilaw import sealed
 from bilaw.runs import Run
 from bilaw.training import checkpoint
 from bilaw.training.loggers import Logger, open_loggers
@@ -183,11 +184,11 @@ class Folder:
 
     def keep_good(self, tensors: Tensors, facts: Mapping[str, Any]) -> None:
         """Write it beside the others, under a name that is never dropped."""
-        checkpoint.write(self.run.good, tensors, facts)
+        sealed.write(self.run.good, tensors, facts)
 
     def good(self) -> tuple[Tensors, Mapping[str, Any]]:
         """Read it."""
-        held = checkpoint.read(self.run.good)
+        held = sealed.read(self.run.good)
         return held.tensors, held.facts
 
     def status(self, state: str, epoch: int, epochs: int, best: Epoch | None) -> None:

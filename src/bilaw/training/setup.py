@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from bilaw import sealed
 from bilaw.config import SINGLE_STEP, Config
 from bilaw.datasets.data import Dataset
 from bilaw.models.door import check_model
 from bilaw.net import Net
 from bilaw.settings import to_toml
-from bilaw.training import checkpoint
 from bilaw.training.average import Average
 from bilaw.training.build import build_method, build_weighting
 from bilaw.training.feed import digest, feed
@@ -57,7 +57,7 @@ class Setup:
             "config": identity(config),
         }
         if self.omega and not self.learned:
-            self.identity["scheme.network"] = checkpoint.digest(self.omega.network.state_dict(), "")
+            self.identity["scheme.network"] = sealed.digest(self.omega.network.state_dict())
 
     @property
     def weighs(self) -> bool:
