@@ -12,7 +12,13 @@ from bilaw.types import Batch
 
 torch.set_num_threads(1)  # tensors this small only lose by sharing cores
 DUAL = {"linf": 1, "l2": 2}  # the norm q dual to the ball's
-OWN_SETTINGS = {"weight-aware-pgd": {"weight": lambda logits_of, batch: lambda logits: logits[:, 0].sigmoid()}}
+OWN_SETTINGS = {
+    "weight-aware-pgd": {"weight": lambda logits_of, batch: lambda logits: logits[:, 0].sigmoid()},
+    "apgd-ce": {"steps": 5},
+    "apgd-t": {"steps": 5},
+    "fab-t": {"steps": 5},
+    "square": {"queries": 30},
+}
 
 
 def seeded(seed=0):
@@ -24,7 +30,12 @@ def build(name, eps, **settings):
     parameters = inspect.signature(ATTACKS[name]).parameters
     anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     known = {key: value for key, value in settings.items() if anything or key in parameters}
-    return ATTACKS[name](eps, **OWN_SETTINGS.get(name, {}), **known)
+    return ATTACKS[name](eps, **{**OWN_SETTINGS.get(name, {}), **known})
+
+
+def draws(name, attack):
+    """Is there chance in that attack of the table?"""
+    return name not in ("none", "fab-t") and getattr(attack, "start", "uniform") != "zero"
 
 
 def batch_of(x, y):
@@ -60,6 +71,16 @@ class Linear:
         flat, rises = x.flatten(1)[:, None], self.rises(y)
         up, down = (flat + eps).clamp_max(1) - flat, (flat - eps).clamp_min(0) - flat
         return (self.gains(x, y) + torch.maximum(rises * up, rises * down).sum(2)).amax(1)
+
+
+def assert_inside(x_adv, x, eps, norm):
+    """Assert that x_adv is in [0, 1] and, but for a few units in the last place, in the ball."""
+    assert x_adv.shape == x.shape
+    assert x_adv.dtype == x.dtype
+    assert ((x_adv >= 0) & (x_adv <= 1)).all()  # false for NaN
+    size = (x_adv.double() - x.double()).flatten(1).norm(p={"linf": torch.inf, "l2": 2}[norm], dim=1)
+    ulps = 4 * torch.finfo(x.dtype).eps * {"linf": 1, "l2": x[0].numel() ** 0.5}[norm]
+    assert (size <= eps + (ulps if eps > 0 else 0)).all(), (size, eps)
 
 
 def cw(logits, y):

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from attack_kit import batch_of, build, cw, images, net, seeded
+from attack_kit import batch_of, build, cw, draws, images, net, seeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -101,8 +101,9 @@ def test_equal_seeds_give_equal_points(name, norm):
     one, same, other = (attack(net(), batch, seeded(seed)) for seed in (5, 5, 6))
     assert torch.equal(one.x, same.x)
     assert torch.equal(one.survived, same.survived)
-    fixed = name == "none" or getattr(attack, "start", "") == "zero"
-    assert torch.equal(one.x, other.x) is fixed
+    if (name, norm) == ("apgd-ce", "linf"):  # from wherever it starts, its first step of 2 eps ends in the same corner
+        one, other = (attack(flat, batch, seeded(seed)) for seed in (5, 6))
+    assert torch.equal(one.x, other.x) is not draws(name, attack)
 
 
 def test_without_a_generator_the_global_one_is_drawn_from():

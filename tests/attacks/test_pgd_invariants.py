@@ -5,9 +5,11 @@ import copy
 import pytest
 import torch
 from attack_kit import (
+    assert_inside,
     assert_same_state,
     batch_of,
     build,
+    draws,
     images,
     net,
     seeded,
@@ -64,16 +66,6 @@ def points(shape, dtype, seed):
     for place, value in enumerate((0, 0.5, 1)):
         x[special == place] = value
     return x.to(dtype)
-
-
-def assert_inside(x_adv, x, eps, norm):
-    """Assert that x_adv is in [0, 1] and, but for a few units in the last place, in the ball."""
-    assert x_adv.shape == x.shape
-    assert x_adv.dtype == x.dtype
-    assert ((x_adv >= 0) & (x_adv <= 1)).all()  # false for NaN
-    size = (x_adv.double() - x.double()).flatten(1).norm(p={"linf": torch.inf, "l2": 2}[norm], dim=1)
-    ulps = 4 * torch.finfo(x.dtype).eps * {"linf": 1, "l2": x[0].numel() ** 0.5}[norm]
-    assert (size <= eps + (ulps if eps > 0 else 0)).all(), (size, eps)
 
 
 @settings(deadline=None, max_examples=250)
@@ -200,8 +192,7 @@ def test_the_generator_advances_and_the_callers_random_numbers_do_not(name):
     again = attack(model, batch, seeded())
     assert torch.equal(first.x, again.x)
     assert torch.equal(first.survived, again.survived)
-    random_start = getattr(attack, "start", "uniform") != "zero" and name != "none"
-    assert torch.equal(first.x, second.x) is not random_start
+    assert torch.equal(first.x, second.x) is not draws(name, attack)
 
 
 @pytest.mark.parametrize("name", every_attack())

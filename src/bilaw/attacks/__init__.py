@@ -4,6 +4,7 @@ A new attack is one file here and one line in `ATTACKS`. Every entry is called w
 settings and returns an attack, called in turn with a classifier, a batch and a generator.
 """
 
+from bilaw.attacks.autoattack import STANDARD
 from bilaw.attacks.fgsm import fast_fgsm, fgsm
 from bilaw.attacks.none import NoAttack
 from bilaw.attacks.norms import NORMS
@@ -19,6 +20,7 @@ ATTACKS = {
     "f-fgsm": fast_fgsm,
     "pgd": PGD,
     "weight-aware-pgd": weight_aware_pgd,
+    **STANDARD,
 }
 
 __all__ = [

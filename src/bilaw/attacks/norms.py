@@ -17,7 +17,12 @@ class Ball(Protocol):
         """Return one uniform point of the ball (before the cut to [0, 1]) for every sample."""
         ...
 
-    def climb(self, x_adv: Tensor, gradient: Tensor, step_size: float) -> Tensor:
+    @staticmethod
+    def anywhere(like: Tensor, generator: Generator | None) -> Tensor:
+        """Return one uniform point of the unit ball around 0 for every sample."""
+        ...
+
+    def climb(self, x_adv: Tensor, gradient: Tensor, step_size: float | Tensor) -> Tensor:
         """Return x_adv moved by `step_size` along the steepest ascent of its norm, back inside."""
         ...
 
@@ -41,9 +46,14 @@ class Linf:
 
     def draw(self, generator: Generator | None) -> Tensor:
         """Draw each coordinate uniformly."""
-        return self.project(self.x + _uniform(self.x, generator).mul_(2).sub_(1).mul_(self.eps))
+        return self.project(self.x + self.anywhere(self.x, generator).mul_(self.eps))
 
-    def climb(self, x_adv: Tensor, gradient: Tensor, step_size: float) -> Tensor:
+    @staticmethod
+    def anywhere(like: Tensor, generator: Generator | None) -> Tensor:
+        """Draw from (-1, 1)."""
+        return _uniform(like, generator).mul_(2).sub_(1)
+
+    def climb(self, x_adv: Tensor, gradient: Tensor, step_size: float | Tensor) -> Tensor:
         """Move every coordinate by the sign of its derivative."""
         return self.project(x_adv + step_size * gradient.sign())
 
@@ -64,13 +74,17 @@ class L2:
         self.x, self.eps = x, eps
 
     def draw(self, generator: Generator | None) -> Tensor:
-        """Draw a direction uniformly and a radius with density r^(d-1)."""
-        direction = _unit(torch.randn(self.x.shape, generator=generator, dtype=self.x.dtype, device=self.x.device))
-        per_sample = self.x[(slice(None),) + (slice(0, 1),) * (self.x.ndim - 1)]
-        radius = torch.pow(_uniform(per_sample, generator), 1 / self.x[0].numel())
-        return self.project(self.x + self.eps * radius * direction)
+        """Draw from the whole ball."""
+        return self.project(self.x + self.eps * self.anywhere(self.x, generator))
 
-    def climb(self, x_adv: Tensor, gradient: Tensor, step_size: float) -> Tensor:
+    @staticmethod
+    def anywhere(like: Tensor, generator: Generator | None) -> Tensor:
+        """Draw a direction uniformly and a radius with density r^(d-1)."""
+        direction = _unit(torch.randn(like.shape, generator=generator, dtype=like.dtype, device=like.device))
+        per_sample = like[(slice(None),) + (slice(0, 1),) * (like.ndim - 1)]
+        return direction * torch.pow(_uniform(per_sample, generator), 1 / like[0].numel())
+
+    def climb(self, x_adv: Tensor, gradient: Tensor, step_size: float | Tensor) -> Tensor:
         """Move along the normalised gradient."""
         return self.project(x_adv + step_size * _unit(gradient))
 

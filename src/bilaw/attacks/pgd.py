@@ -50,6 +50,11 @@ class PGD:
             look_up("objective", self.objective, OBJECTIVES)
         whole_at_least("restarts", self.restarts, 1)
 
+    @property
+    def passes(self) -> int:
+        """Return how many network passes a sample costs at most, a backward pass counted as two."""
+        return self.restarts * (3 * self.steps + (self.restarts > 1))
+
     def __call__(
         self, logits_of: LogitsOf | nn.Module, batch: Batch, generator: Generator | None = None
     ) -> Adversarial:

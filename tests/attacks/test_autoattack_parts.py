@@ -1,0 +1,299 @@
+"""What AutoAttack is made of: the projection onto a hyperplane, DLR, checkpoints, target classes, bumps, schedules."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from attack_kit import batch_of, seeded
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq, linprog
+
+from bilaw.attacks.autoattack import APGD, FAB, Square, apgd, square
+from bilaw.attacks.autoattack.bumps import bump, heap, tiles
+from bilaw.attacks.autoattack.pending import Pending, likeliest
+from bilaw.attacks.autoattack.projection import to_hyperplane
+from bilaw.attacks.autoattack.ratio import dlr, targeted_dlr
+
+# The projection
+
+PIXELS = st.one_of(st.sampled_from([0.0, 0.25, 1.0]), st.floats(0, 1).map(lambda u: round(u, 4)))
+SLOPES = st.one_of(st.sampled_from([0.0, 0.0, 1.0, -1.0]), st.floats(-4, 4).map(lambda u: round(u, 3)))
+
+
+@st.composite
+def planes(draw):
+    """Draw a point, a normal and an offset in or out of the box's reach, with the point before or beyond."""
+    n = draw(st.integers(1, 7))
+    x = np.array(draw(st.lists(PIXELS, min_size=n, max_size=n)))
+    w = np.array(draw(st.lists(SLOPES, min_size=n, max_size=n)))
+    low, high = np.minimum(w, 0).sum(), np.maximum(w, 0).sum()
+    share = draw(st.one_of(st.floats(0, 1), st.floats(-0.5, 1.5), st.sampled_from([0.0, 1.0])))
+    return x, w, low + share * (high - low)
+
+
+def projected(x, w, b, norm):
+    (d,) = to_hyperplane(*(torch.tensor(np.array([value])) for value in (x, w, b)), norm)
+    return d.numpy()
+
+
+def furthest(x, w, c):
+    """Return the move to the corner of the box where <w, x + d> comes nearest to the plane on the far side."""
+    up = np.sign(w) * (1 if c >= 0 else -1)
+    return np.where(up > 0, 1 - x, np.where(up < 0, -x, 0))
+
+
+@settings(deadline=None, max_examples=150)
+@given(planes())
+def test_the_nearest_point_of_a_hyperplane_in_linf_is_that_of_linear_programming(plane):
+    x, w, b = plane
+    d, c, reach = projected(x, w, b, "linf"), b - w @ x, furthest(x, w, b - w @ x)
+    assert ((x + d >= -1e-12) & (x + d <= 1 + 1e-12)).all()
+    if abs(w @ reach) <= abs(c) + 1e-9:
+        np.testing.assert_allclose(d, reach, rtol=0, atol=1e-7)
+        return
+    n, one = len(x), np.ones((len(x), 1))
+    least = linprog(
+        np.eye(n + 1)[n],
+        A_ub=np.block([[np.eye(n), -one], [-np.eye(n), -one]]),
+        b_ub=np.zeros(2 * n),
+        A_eq=np.append(w, 0)[None],
+        b_eq=[c],
+        bounds=[*zip(-x, 1 - x, strict=True), (0, None)],
+    )
+    assert least.status == 0
+    assert w @ d == pytest.approx(c, abs=1e-9)
+    assert np.abs(d).max() == pytest.approx(least.fun, abs=1e-7)
+
+
+@settings(deadline=None, max_examples=150)
+@given(planes())
+def test_the_nearest_point_of_a_hyperplane_in_l2_satisfies_its_optimality_conditions(plane):
+    """The only minimiser is d(m) = clip(m w) to the box, at the m where it meets the plane."""
+    x, w, b = plane
+    d, c, reach = projected(x, w, b, "l2"), b - w @ x, furthest(x, w, b - w @ x)
+    if abs(w @ reach) <= abs(c) + 1e-9:
+        np.testing.assert_allclose(d, reach, rtol=0, atol=1e-7)
+        return
+
+    def moved(m):
+        return np.clip(m * w, -x, 1 - x)
+
+    end = 2 * math.copysign(1 / np.abs(w[w != 0]).min(), c)
+    m = brentq(lambda m: w @ moved(m) - c, min(0, end), max(0, end), xtol=1e-14)
+    np.testing.assert_allclose(d, moved(m), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_a_plane_without_a_normal_moves_nothing_and_neither_do_the_others_in_the_batch(norm):
+    x, w = torch.rand(3, 5, generator=seeded()), torch.randn(3, 5, generator=seeded(1))
+    b = (w * x).sum(1) + torch.tensor([0.1, 0.5, -0.2])
+    alone = [to_hyperplane(x[i : i + 1], w[i : i + 1], b[i : i + 1], norm)[0] for i in (0, 2)]
+    w[1] = 0
+    together = to_hyperplane(x, w, b, norm)
+    assert not together[1].any()
+    torch.testing.assert_close(together[[0, 2]], torch.stack(alone), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_the_plane_is_reached_from_images_in_single_precision(norm):
+    x, w = torch.rand(20, 3072, generator=seeded()), torch.randn(20, 3072, generator=seeded(1))
+    room = torch.where(w > 0, 1 - x, x)
+    for share in (1e-4, 0.1, 0.5, 0.9, 0.999):
+        c = share * (w.abs() * room).sum(1)
+        d = to_hyperplane(x, w, (w * x).sum(1) + c, norm)
+        torch.testing.assert_close((w * d).sum(1), c, rtol=1e-3, atol=1e-3)
+        assert ((x + d >= 0) & (x + d <= 1 + 1e-6)).all()
+
+
+# The difference of logits ratio
+
+
+def test_dlr_by_hand():
+    logits = torch.tensor([[4.0, 3.0, 2.0, 0.0], [1.0, 5.0, 3.0, -1.0]], dtype=torch.float64)
+    y, target = torch.tensor([0, 2]), torch.tensor([3, 0])
+    assert dlr(logits, y).tolist() == pytest.approx([-1 / 2, 2 / 4])
+    assert targeted_dlr(logits, y, target).tolist() == pytest.approx([-4 / 3, -2 / 5])
+
+
+def test_dlr_of_three_classes_and_of_two():
+    three, two = torch.tensor([[3.0, 1.0, 0.5]]), torch.tensor([[3.0, 1.0]])
+    y, target = torch.tensor([0]), torch.tensor([1])
+    assert dlr(three, y).item() == pytest.approx(-2 / 2.5)
+    assert targeted_dlr(three, y, target).item() == pytest.approx(-2 / 2.5)
+    assert targeted_dlr(three, y, torch.tensor([2])).item() == pytest.approx(-1)
+    assert dlr(two, y).item() == targeted_dlr(two, y, target).item() == -2
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(3, 6), st.floats(-50, 50), st.floats(0.01, 100), st.integers(0, 999))
+def test_dlr_does_not_see_shifts_and_scales(classes, shift, scale, seed):
+    logits = torch.randn(8, classes, generator=seeded(seed), dtype=torch.float64)
+    y = torch.arange(8) % classes
+    for loss in (lambda z: dlr(z, y), lambda z: targeted_dlr(z, y, (y + 1) % classes)):
+        torch.testing.assert_close(loss(scale * logits + shift), loss(logits), rtol=1e-6, atol=1e-6)
+
+
+def test_dlr_of_equal_logits_is_a_number():
+    for k in (2, 3, 4, 10):
+        logits, y = torch.ones(1, k), torch.tensor([0])
+        assert dlr(logits, y).item() == targeted_dlr(logits, y, y + 1).item() == 0
+
+
+# Checkpoints and targets
+
+
+def test_checkpoints_of_100_steps_are_the_papers():
+    """p_0 = 0, p_1 = 0.22, p_{j+1} = p_j + max(p_j - p_{j-1} - 0.03, 0.06), here in hundredths; w_j = p_j N."""
+    p = [0, 22]
+    while p[-1] <= 100:
+        p.append(p[-1] + max(p[-1] - p[-2] - 3, 6))
+    steps_done = [at + 1 for at in apgd._checkpoints(100)]
+    assert steps_done == [at for at in p[1:] if at <= 100] == [22, 41, 57, 70, 80, 87, 93, 99]
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 10, 33, 100, 1000])
+def test_checkpoints_lie_as_many_steps_apart_as_they_say(steps):
+    found = apgd._checkpoints(steps)
+    at = [-1, *found]
+    assert [later - earlier for earlier, later in pairwise(at)] == list(found.values())
+    assert 0 <= min(found) <= max(found) < steps
+
+
+def test_likeliest_are_the_wrong_classes_in_order():
+    logits = torch.tensor([[1.0, 4.0, 3.0, 2.0], [9.0, -1.0, 0.0, 8.0]])
+    y = torch.tensor([1, 3])
+    assert likeliest(logits, y, 9).tolist() == [[2, 3, 0], [0, 2, 1]]
+    assert likeliest(logits, y, 2).tolist() == [[2, 3], [0, 2]]
+    assert likeliest(logits[:, :2], torch.tensor([1, 0]), 9).tolist() == [[0], [1]]
+
+
+# Square's bumps and sides
+
+
+def test_a_heap_by_hand():
+    raw = torch.full((3, 5), 1 / 9 + 0.0)
+    raw[:, 1:4] += 1 / 4
+    raw[1, 2] += 1
+    torch.testing.assert_close(heap(3, 5), raw / raw.norm())
+
+
+def test_bumps_are_of_unit_length_and_two_opposite_halves():
+    for seed in range(20):
+        dice = square.Dice(seeded(seed), seeded(seed))
+        for side in (2, 3, 4, 7, 10):
+            made = bump(side, side, dice, torch.zeros((), dtype=torch.float64))
+            assert made.norm().item() == pytest.approx(1)
+            made = made if made[0, 0] * made[0, -1] > 0 else made.T
+            half = side // 2
+            assert (made[:half] > 0).all()
+            assert (made[half:] < 0).all()
+            if side % 2 == 0:
+                torch.testing.assert_close(made[:half], -made[half:])
+
+
+def test_bumps_lie_or_stand_by_chance_and_fit_lines():
+    dice, like = square.Dice(seeded(), seeded()), torch.zeros(())
+    standing = [bool((bump(4, 4, dice, like)[0] > 0).all()) for _ in range(60)]
+    assert 15 < sum(standing) < 45
+    for shape in [(1, 1), (1, 2), (1, 6), (6, 1), (2, 5), (5, 2)]:
+        made = bump(*shape, dice, like)
+        assert made.shape == shape
+        assert made.norm().item() == pytest.approx(1)
+
+
+def test_tiles_differ_in_sign_alone():
+    x = torch.zeros(6, 3, 11, 11)
+    made = tiles(x, square.Dice(seeded(), seeded(1)))
+    assert torch.equal(made.abs(), made[:1, :1].abs().expand_as(made))
+    tile = made[:, :, :2, :2]
+    assert set(tile.sign()[:, :, 0, 0].flatten().tolist()) == {-1.0, 1.0}
+    assert made[0, 0, :10, :10].all()  # five tiles of 2 x 2 each way leave one row and one column
+
+
+HALVED_AFTER = [10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000]  # of 10000 queries; appendix A of the paper
+
+
+def test_the_squares_shrink_when_the_paper_says(monkeypatch):
+    sides = []
+    monkeypatch.setattr(square._Linf, "try_square", lambda self, eps, side, *rest: sides.append(side))
+    Square(0.1, queries=9000)(flat, batch_of(torch.full((1, 1, 28, 28), 0.5), [0]), seeded())
+    assert len(sides) == 8999
+    for query, side in enumerate(sides, start=1):
+        assert side**2 == pytest.approx(0.8 * 784 / 2 ** sum(query > at for at in HALVED_AFTER))
+
+
+@pytest.mark.parametrize(
+    ("norm", "shape", "query", "side"),
+    [("linf", (3, 28, 28), 1, 25), ("linf", (3, 28, 28), 11, 18), ("linf", (3, 28, 28), 51, 13),
+     ("l2", (3, 28, 28), 1, 25), ("l2", (3, 28, 28), 11, 19), ("l2", (1, 4, 4), 51, 3), ("linf", (1, 4, 4), 51, 2)],
+)  # fmt: skip
+def test_windows_are_whole_squares_and_odd_in_l2(monkeypatch, norm, shape, query, side):
+    asked, windows = [], square._Search.windows
+
+    def spy(self, side, dice):
+        asked.append(side)
+        return windows(self, side, dice)
+
+    monkeypatch.setattr(square._Search, "windows", spy)
+    Square(0.1, norm, queries=60)(flat, batch_of(torch.full((1, *shape), 0.5), [0]), seeded())
+    a_query = {"linf": 1, "l2": 2}[norm]
+    assert len(asked) == 59 * a_query
+    assert asked[(query - 1) * a_query] == side
+
+
+def flat(x):
+    """Return logits of class 0 that nothing moves."""
+    return x.flatten(1).sum(1, keepdim=True) * 0 + torch.tensor([1.0, 0.0, -1.0], dtype=x.dtype)
+
+
+class Known(square.Dice):
+    """Places in the order given."""
+
+    def place(self, most):
+        return self.host.pop(0)
+
+
+def test_square_moves_the_mass_of_one_window_into_another_in_l2():
+    x = torch.full((2, 3, 12, 12), 0.5, dtype=torch.float64)
+    before = 0.1 * torch.randn(x.shape, generator=seeded(), dtype=torch.float64)
+    before *= 0.4 / before.flatten(1).norm(dim=1).view(-1, 1, 1, 1)
+    nobody = torch.zeros(2, dtype=torch.int64)
+    search = square._L2(nobody, x, nobody, x + before, torch.full((2,), torch.inf, dtype=torch.float64))
+    at_work = Pending(flat, x, nobody, nobody)
+    search.try_square(0.4, 3.0, Known(seeded(), [0, 1, 8, 9, 0]), at_work, x.shape)
+    after = search.best - x
+    torch.testing.assert_close(after.flatten(1).norm(dim=1), torch.full((2,), 0.4, dtype=torch.float64))
+    assert not after[..., 8:11, 9:12].any()
+    ratio = after / before
+    kept = torch.ones(12, 12, dtype=torch.bool)
+    kept[0:3, 1:4] = kept[8:11, 9:12] = False
+    torch.testing.assert_close(ratio[..., kept], ratio[:, :1, 5:6, 5].expand(2, 3, int(kept.sum())))
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("make", "setting", "accepted"),
+    [
+        (lambda: APGD(0.1, "l1"), "norm = 'l1'", "one of l2, linf"),
+        (lambda: APGD(0.1, loss="cw"), "loss = 'cw'", "one of ce, dlr, targeted-dlr"),
+        (lambda: APGD(0.1, steps=0), "steps = 0", "a whole number >= 1"),
+        (lambda: APGD(0.1, targets=0), "targets = 0", "a whole number >= 1"),
+        (lambda: APGD(0.1, restarts=1.5), "restarts = 1.5", "a whole number >= 1"),
+        (lambda: FAB(0.1, "l1"), "norm = 'l1'", "one of l2, linf"),
+        (lambda: FAB(0.1, targets=0), "targets = 0", "a whole number >= 1"),
+        (lambda: Square(0.1, "l1"), "norm = 'l1'", "one of l2, linf"),
+        (lambda: Square(0.1, queries=0), "queries = 0", "a whole number >= 1"),
+        (lambda: Square(0.1, share=0), "share = 0", "above 0 and at most 1"),
+        (lambda: Square(0.1, share=1.1), "share = 1.1", "above 0 and at most 1"),
+    ],
+)
+def test_refusals_name_setting_value_and_what_is_accepted(make, setting, accepted):
+    with pytest.raises(ValueError, match="is not accepted; it takes") as error:
+        make()
+    assert setting in str(error.value)
+    assert accepted in str(error.value)
