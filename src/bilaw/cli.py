@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import torch
 
 from bilaw import __version__
-from bilaw.commands import data, demo, runs, train
+from bilaw.commands import compare, data, demo, evaluate, runs, train
 from bilaw.commands.parser import Parser
 from bilaw.training.guards import Diverged
 
-COMMANDS = {"demo": demo, "data": data, "train": train, "runs": runs}
+COMMANDS = {"demo": demo, "data": data, "train": train, "evaluate": evaluate, "compare": compare, "runs": runs}
 
 
 def build_parser() -> Parser:

@@ -12,6 +12,7 @@ good.safetensors     the one to roll back to, if a one-step attack is overfitted
 best.safetensors     the classifier's best epoch on *select*, as a state_dict
 omega.safetensors    its weight network, where one was learned
 tensorboard/         event files
+evaluation/          what `bilaw evaluate` found out (evaluation/store.py knows the names in it)
 loggers.json         how Weights & Biases and MLflow call the run, so that a resumed one goes on there
 lock                 held by the process at work on the run, and let go by the system when that ends
 """
@@ -123,6 +124,11 @@ class Run:
     def omega(self) -> Path:
         """Return the file of the weight network."""
         return self.path / "omega.safetensors"
+
+    @property
+    def evaluation(self) -> Path:
+        """Return the folder of the run's evaluation."""
+        return self.path / "evaluation"
 
     @property
     def events(self) -> Path:

@@ -156,6 +156,18 @@ def _read_one(setting: Setting, value: Any, whole: Any) -> Any:
     return refuse(setting.name, whole, accepted(setting))
 
 
+def number_or_fraction(name: str, text: str) -> float:
+    """Return a number typed as such or as a fraction.
+
+    >>> number_or_fraction("--eps", "8/255") == 8 / 255
+    True
+    """
+    try:
+        return _fraction(text)
+    except (ValueError, OverflowError, ZeroDivisionError):
+        return refuse(name, text, ACCEPTED[float])
+
+
 def _fraction(text: str) -> float:
     above, bar, below = text.partition("/")
     value = float(above) / float(below) if bar else float(above)

@@ -1,0 +1,116 @@
+"""`bilaw compare`: finished evaluations side by side, the best marked only where it is no chance."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bilaw import runs
+from bilaw.commands.train import RUNS, names
+from bilaw.errors import refuse
+from bilaw.evaluation.compare import LEVEL, Cell, Comparison, Difference, Judged, compare, open_judged
+from bilaw.settings import to_toml
+
+
+def add_parser(commands: Any) -> None:
+    """Describe the command."""
+    parser = commands.add_parser(
+        "compare",
+        help="compare evaluated runs: what differs by more than chance",
+        description="Print evaluated runs side by side. Runs that differ by their seed alone are one row: mean, "
+        "deviation and interval. The best of a column is marked * only if it beats every other row by more than "
+        "chance (McNemar's exact test on the same samples; Welch's between groups of seeds; Holm's adjustment).",
+    )
+    parser.add_argument("folders", metavar="RUN", nargs="+", help="an evaluated run, or the folder of an evaluation")
+    parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table, and what stands behind its marks."""
+    found = compare(_named([_judged(asked) for asked in arguments.folders]))
+    if arguments.json:
+        print(json.dumps(as_json(found)))
+        return 0
+    table = Table(box=None, pad_edge=False)
+    table.add_column("run", overflow="fold")
+    for attack in found.attacks:
+        table.add_column(attack, justify="right", no_wrap=True)
+    for name, row in found.rows.items():
+        table.add_row(Text(name), *(Text(told(row[attack])) for attack in found.attacks))
+    console = Console()
+    console.print(table, width=None if console.is_terminal else console.measure(table).maximum)
+    cells = [cell for row in found.rows.values() for cell in row.values()]
+    if any(cell.best for cell in cells):
+        print(f"* better than every other row, p < {LEVEL:g}")
+    if any(cell.reliable is False for cell in cells):
+        print("! unreliable: a check of the audit failed; see the run's card.md")
+    for one in found.differences:
+        print(explained(one))
+    return 0
+
+
+def told(cell: Cell) -> str:
+    """Return an accuracy as the table shows it."""
+    mark = ("*" if cell.best else "") + ("!" if cell.reliable is False else "")
+    if cell.spread:
+        return f"{mark}{cell.accuracy:.1%} ± {cell.spread.deviation:.1%} [{cell.low:.1%}, {cell.high:.1%}]"
+    return f"{mark}{cell.accuracy:.1%} [{cell.low:.1%}, {cell.high:.1%}]"
+
+
+def explained(one: Difference) -> str:
+    """Return a difference in a line."""
+    parts = [f"{one.attack}: {one.a} - {one.b} = {100 * one.difference:+.1f} points"]
+    if one.interval:
+        parts.append(f"[{100 * one.interval[0]:+.1f}, {100 * one.interval[1]:+.1f}]")
+    if one.counts:
+        parts.append(f"only the first right {one.counts.only_a}, only the second {one.counts.only_b},")
+    parts.append(f"p = {one.p:.2g}" if one.p is not None else "no test between one seed and several")
+    return " ".join(parts)
+
+
+def as_json(found: Comparison) -> dict[str, Any]:
+    """Return a comparison as JSON has it."""
+    rows = {
+        name: {
+            attack: {**cell._asdict(), "spread": cell.spread and cell.spread._asdict()} for attack, cell in row.items()
+        }
+        for name, row in found.rows.items()
+    }
+    differences = [{**one._asdict(), "counts": one.counts and one.counts._asdict()} for one in found.differences]
+    return {"attacks": found.attacks, "rows": rows, "differences": differences}
+
+
+def _judged(asked: str) -> Judged:
+    places = [place for place in (Path(asked), RUNS / asked) if place.is_dir()]
+    if not places:
+        refuse("RUN", asked, "the folder of an evaluated run (`bilaw runs` lists runs, `bilaw evaluate` measures one)")
+    folder = places[0]
+    run = runs.Run(folder)
+    if not run.config_file.is_file():
+        return open_judged(folder, str(folder), str(folder))
+    config = run.config()
+    group = f"{names(config)[2]}\n{to_toml(replace(config, seed=0))}"
+    return open_judged(run.evaluation, folder.name, group)
+
+
+def _named(judged: list[Judged]) -> list[Judged]:
+    """Return them with their groups named: a run alone by its folder, several seeds by what they share."""
+    paths = [one.name for one in judged]
+    if len(set(paths)) < len(paths):
+        refuse("RUN", " ".join(paths), "each run once")
+    shared = {one.group: [other.name for other in judged if other.group == one.group] for one in judged}
+
+    def name(group: str) -> str:
+        members = shared[group]
+        return (
+            members[0] if len(members) == 1 else f"{group.splitlines()[0]} ({len(members)} seeds: {', '.join(members)})"
+        )
+
+    return [one._replace(group=name(one.group)) for one in judged]

@@ -1,0 +1,240 @@
+"""`evaluate`: a classifier and data in; accuracies with intervals, verdicts on every sample and an audit out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from bilaw import sealed
+from bilaw.config import ComputeConfig
+from bilaw.datasets.augment import to_unit
+from bilaw.datasets.data import Dataset, Images, Samples, take
+from bilaw.datasets.own import as_dataset
+from bilaw.datasets.table import DATASETS
+from bilaw.datasets.table import load as load_data
+from bilaw.errors import refuse
+from bilaw.evaluation import card
+from bilaw.evaluation.findings import Finding
+from bilaw.evaluation.measure import Subject, Verdicts, Watch, check_outputs, fixed_index, measure
+from bilaw.evaluation.plan import SAMPLES, Plan
+from bilaw.evaluation.result import Score, tensors, to_json
+from bilaw.evaluation.store import Folder, read_points, read_result, read_verdicts
+from bilaw.evaluation.suites import USUAL, WEIGHT_AWARE, Omegas, suite
+from bilaw.net import Net, frozen
+from bilaw.training.device import computing, resolve
+from bilaw.training.pretrained import load_omega
+from bilaw.types import LogitsOf
+from bilaw.version import __version__
+from bilaw.weighting import Omega
+
+BATCHES = {"cpu": 128}  # of each kind of device, if nothing else is said
+BATCH = 512
+
+
+class Evaluation(NamedTuple):
+    """What an evaluation came to."""
+
+    scores: dict[str, Score]
+    audit: list[Finding]
+    verdicts: dict[str, Verdicts]  # for every suite, sample by sample
+    places: Tensor  # (N,) of the samples in the data set
+    result: dict[str, Any]  # as result.json has it
+
+    @property
+    def reliable(self) -> bool | None:
+        """Return whether no check failed; None where there was no audit."""
+        held: bool | None = self.result["reliable"]
+        return held
+
+
+def evaluate(
+    model: nn.Module | LogitsOf,
+    data: Any,
+    y: Any = None,
+    *,
+    eps: float,
+    norm: str = "linf",
+    attacks: Sequence[str] = USUAL,
+    samples: int | None = SAMPLES,
+    seed: int = 0,
+    batch: int | None = None,
+    audit: int = 200,
+    points: bool = False,
+    omega: Omega | None = None,
+    compute: ComputeConfig | None = None,
+    out: Path | str | None = None,
+    watch: Watch | None = None,
+    name: str | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> Evaluation:
+    """Judge `model` on images and labels (`data`, `y`), or on the test half of a data set.
+
+    `model` is a module, judged in eval mode and left as it was, or a function from images in [0, 1] to logits.
+    `attacks` are names (`evaluation.suites`), `samples` None means all. `omega` is the model's own weight network,
+    for weight-aware attacks. With `out`, a folder, every finished batch is kept there: a killed evaluation goes on
+    where it was, and refuses to with another model, other data or other settings.
+
+    >>> x, y = torch.rand(20, 1, 2, 2, generator=torch.Generator().manual_seed(0)), torch.arange(20) % 2
+    >>> found = evaluate(lambda x: x.flatten(1)[:, :2], x, y, eps=0.1, attacks=["fgsm"], audit=0)
+    >>> found.scores["fgsm"].accuracy <= found.scores["clean"].accuracy
+    True
+    """
+    watch = watch or Watch()
+    dataset = _dataset(data, y)
+    held, half = (dataset.test, "test") if dataset.test is not None else (dataset.train, "all")
+    compute = resolve(compute or ComputeConfig(), model if isinstance(model, nn.Module) else nn.Identity())
+    device = torch.device(compute.device or "cpu")
+    plan = Plan(eps, norm, tuple(attacks), samples, seed, batch or BATCHES.get(device.type, BATCH), audit, points)
+    known = (isinstance(data, str) and data in DATASETS) or dataset.name in DATASETS
+    index = fixed_index(len(held.y), plan, known)
+    home = _home(model)
+    with computing(compute):
+        try:
+            subject = _subject(model, device, bool(compute.channels_last))
+            first = take(held, index[:8])
+            classes = None if y is not None else len(dataset.classes)
+            k = check_outputs(subject, first, classes, plan)
+            images = _held(held, index)
+            told = {
+                "bilaw": __version__,
+                "model": {"name": name or _name(model), **_digest(subject, first), **(about or {})},
+                "data": {
+                    "name": dataset.name,
+                    "half": half,
+                    "samples": len(index),
+                    "of": len(held.y),
+                    "classes": k,
+                    "digest": _data_digest(images, index),
+                },
+                "environment": _environment(device),
+            }
+            omegas = _omegas(omega, k, device)
+            suites = [suite(name, eps, norm, omegas) for name in plan.names]  # refused before anything is written
+            store = _folder(out, told, plan, _omega_digests(plan, omegas))
+            if store and (done := read_result(store.path)):
+                return _again(done, store)
+            found = measure(subject, images, suites, plan, store, watch)
+        finally:
+            if isinstance(model, nn.Module):
+                model.to(home)
+    result = to_json(found, plan, told)
+    if store:
+        verdicts, kept = tensors(found, index, images.y)
+        texts = {
+            "timing.json": json.dumps({"seconds": found.seconds}, indent=1) + "\n",
+            "model_info.json": json.dumps(card.model_info(result), indent=1) + "\n",
+            "card.md": card.page(result),
+        }
+        store.finish(result, verdicts, kept, texts)
+    return Evaluation(_scores(result), found.audit, found.verdicts, index, result)
+
+
+def _scores(result: Mapping[str, Any]) -> dict[str, Score]:
+    return {one["attack"]: Score(**one) for one in result["scores"]}
+
+
+def _again(result: dict[str, Any], store: Folder) -> Evaluation:
+    """Return an evaluation that was finished before."""
+    audit = [Finding(**{**one, "concerns": tuple(one["concerns"])}) for one in result["audit"]]
+    held, points = read_verdicts(store.path), read_points(store.path)
+    verdicts = {
+        name: Verdicts(held[f"{name} robust"], held[f"{name} by"], held[f"{name} loss"], points.get(name))
+        for name in result["settings"]["attacks"]
+    }
+    return Evaluation(_scores(result), audit, verdicts, held["index"], result)
+
+
+def _dataset(data: Any, y: Any) -> Dataset:
+    if y is not None:
+        return as_dataset((data, y))
+    return load_data(data) if isinstance(data, str) else as_dataset(data)
+
+
+def _held(samples: Samples, index: Tensor) -> Images:
+    """Return the samples that are judged, read once."""
+    return Images(*(part.cpu() for part in take(samples, index)))
+
+
+def _subject(model: nn.Module | LogitsOf, device: torch.device, channels_last: bool) -> Subject:
+    if not isinstance(model, nn.Module):
+        return Subject(frozen(model), None, False, device)
+    trained = any(part.training for part in model.modules())
+    return Subject(Net(model.to(device), channels_last=channels_last).frozen(), model, trained, device)
+
+
+def _home(model: nn.Module | LogitsOf) -> torch.device:
+    first = next(iter(model.parameters()), None) if isinstance(model, nn.Module) else None
+    return torch.device("cpu") if first is None else first.device
+
+
+def _name(model: nn.Module | LogitsOf) -> str:
+    kind = type(model) if isinstance(model, nn.Module) else model
+    return f"{getattr(kind, '__module__', '')}:{getattr(kind, '__qualname__', type(model).__name__)}"
+
+
+def _digest(subject: Subject, first: Images) -> dict[str, Any]:
+    """Return how many parameters the model has, and a hash by which it is known again."""
+    if subject.module is not None:
+        held = {name: value for name, value in subject.module.state_dict().items() if isinstance(value, Tensor)}
+        count = sum(value.numel() for value in subject.module.parameters())
+        return {"parameters": count, "digest": sealed.digest(held)}
+    with torch.no_grad():
+        logits = subject.logits_of(to_unit(first.x.to(subject.device))).double().cpu()
+    rounded = (logits / logits.abs().max().clamp_min(1e-12) * 1e4).round()  # the last digits may differ elsewhere
+    return {"parameters": None, "digest": sealed.digest({"logits": rounded})}
+
+
+def _data_digest(images: Images, index: Tensor) -> str:
+    return sealed.digest({"x": images.x, "y": images.y, "index": index})
+
+
+def _environment(device: torch.device) -> dict[str, Any]:
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _folder(out: Path | str | None, told: Mapping[str, Any], plan: Plan, omegas: Mapping[str, str]) -> Folder | None:
+    if out is None:
+        return None
+    settings = json.dumps({**plan.settings(), **omegas, "bilaw": told["bilaw"]}, sort_keys=True)
+    manifest = {
+        "model": told["model"]["digest"],
+        "data": told["data"]["digest"],
+        "settings": hashlib.blake2b(settings.encode(), digest_size=16).hexdigest(),
+        "in words": json.loads(settings),
+    }
+    return Folder(out, manifest)
+
+
+def _omega_digests(plan: Plan, omegas: Omegas) -> dict[str, str]:
+    """Return a hash of every weight network that an attack is given."""
+    found = {name: WEIGHT_AWARE.fullmatch(name) for name in plan.names}
+    return {
+        f"network of {name}": sealed.digest(omegas(match[2]).network.state_dict())
+        for name, match in found.items()
+        if match
+    }
+
+
+def _omegas(own: Omega | None, classes: int, device: torch.device) -> Callable[[str | None], Omega]:
+    def find(run: str | None) -> Omega:
+        if run is not None:
+            return load_omega(run, classes, device)
+        if own is None:
+            wanted = "an attack that needs no weight network: the model was trained without one"
+            refuse("attacks", "weight-aware", f"{wanted}; weight-aware-20:RUN takes that of another run")
+        return replace(own, network=own.network.to(device))
+
+    return find

@@ -1,0 +1,205 @@
+"""Measuring: a classifier and samples in, verdicts on every sample out, and an audit of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from bilaw.attacks import NoAttack
+from bilaw.datasets.augment import to_unit
+from bilaw.datasets.data import Images
+from bilaw.errors import refuse
+from bilaw.evaluation.attack_checks import ATTACK_CHECKS
+from bilaw.evaluation.findings import FAIL, Finding, Outcome, Trial
+from bilaw.evaluation.forward_checks import FORWARD_CHECKS
+from bilaw.evaluation.plan import Plan
+from bilaw.evaluation.store import Memory, Store
+from bilaw.evaluation.suites import CLEAN, Suite
+from bilaw.evaluation.verdicts import classify, judge
+from bilaw.rng import generator
+from bilaw.types import Batch, LogitsOf
+
+SURVIVED, ALREADY = -1, -2  # in `by`: robust; wrong as it is
+
+
+class Watch(NamedTuple):
+    """Who is told what happens, as it happens."""
+
+    work: Callable[[float, float], None] = lambda done, total: None  # network passes done, and in all as it looks now
+    suite: Callable[[str, float, int], None] = lambda name, accuracy, n: None
+    note: Callable[[str], None] = lambda text: None
+
+
+class Subject(NamedTuple):
+    """Who is judged: an eval-mode logits function and, where it is one, its module."""
+
+    logits_of: LogitsOf
+    module: nn.Module | None
+    trained: bool  # was the module in train mode when it came?
+    device: torch.device
+
+
+class Verdicts(NamedTuple):
+    """What became of every sample under one suite."""
+
+    robust: Tensor  # (N,) bool
+    by: Tensor  # (N,) int8: the place of the attack that broke it, SURVIVED or ALREADY
+    loss: Tensor  # (N,) float32: the highest cross-entropy found; of a broken sample, that of the point that broke it
+    points: Tensor | None  # (N, ...) the points of those losses
+
+
+class Measured(NamedTuple):
+    """All that was measured."""
+
+    verdicts: dict[str, Verdicts]
+    attacks: dict[str, tuple[str, ...]]
+    audit: list[Finding]
+    seconds: dict[str, float]
+
+
+def measure(
+    subject: Subject, held: Images, suites: list[Suite], plan: Plan, store: Store | None, watch: Watch
+) -> Measured:
+    """Judge the classifier on images, suite by suite, clean first; what `store` has already is not done again."""
+    trial = _trial(subject, held, plan)
+    audit = [check(trial) for check in FORWARD_CHECKS] if trial else []
+    for finding in audit:
+        if finding.verdict == FAIL:
+            watch.note(f"audit: {finding.check}: {finding.meaning}")
+    work = _Work(subject, held, plan, store or Memory(), watch, suites)
+    verdicts: dict[str, Verdicts] = {}
+    seconds: dict[str, float] = {}
+    for one in suites:
+        began = time.monotonic()
+        verdicts[one.name] = work.run(one, verdicts.get(CLEAN))
+        seconds[one.name] = time.monotonic() - began
+        robust = verdicts[one.name].robust
+        watch.suite(one.name, robust.double().mean().item(), len(robust))
+    attacks = {one.name: tuple(one.attacks) for one in suites}
+    if trial:
+        seen = Outcome(
+            {name: found.robust for name, found in verdicts.items()},
+            {name: found.by for name, found in verdicts.items()},
+            attacks,
+            work.strays,
+        )
+        audit += [check(trial, seen) for check in ATTACK_CHECKS]
+    return Measured(verdicts, attacks, audit, seconds)
+
+
+class _Work:
+    """The suites' attacks, one batch of survivors after another."""
+
+    def __init__(
+        self, subject: Subject, held: Images, plan: Plan, store: Store, watch: Watch, suites: list[Suite]
+    ) -> None:
+        self.subject, self.held, self.plan, self.store, self.watch = subject, held, plan, store, watch
+        self.strays: dict[str, int] = {}
+        self.done = 0.0
+        n = len(held.y)
+        self.ahead = {one.name: float(n * sum(one.passes().values())) for one in suites}
+
+    def run(self, suite: Suite, clean: Verdicts | None) -> Verdicts:
+        """Return the verdicts under one suite; what is wrong as it is, is not attacked."""
+        n = len(self.held.y)
+        robust = torch.ones(n, dtype=torch.bool) if clean is None else clean.robust.clone()
+        by = torch.where(robust, SURVIVED, ALREADY).to(torch.int8)
+        loss = torch.full((n,), -torch.inf) if clean is None else clean.loss.clone()
+        points = to_unit(self.held.x.cpu()) if self.plan.points and suite.name != CLEAN else None
+        costs, self.strays[suite.name] = suite.passes(), 0
+        for place, (name, attack) in enumerate(suite.attacks.items()):
+            left = robust.nonzero()[:, 0]
+            self.ahead[suite.name] = float(len(left) * sum(list(costs.values())[place:]))
+            for start in range(0, len(left), self.plan.batch):
+                part = left[start : start + self.plan.batch]
+                found = self._part(suite.name, name, attack, place, start, part)
+                self.strays[suite.name] += int(found["stray"].sum())
+                broken = ~found["robust"]
+                worse = broken | (found["loss"] > loss[part])
+                loss[part] = torch.where(worse, found["loss"], loss[part])
+                if points is not None:
+                    points[part[worse]] = found["x"][worse]
+                robust[part[broken]] = False
+                by[part[broken]] = ALREADY if clean is None else place
+                self.done += len(part) * costs[name]
+                self.ahead[suite.name] -= len(part) * costs[name]
+                self.watch.work(self.done, self.done + sum(self.ahead.values()))
+        self.ahead[suite.name] = 0.0
+        return Verdicts(robust, by, loss, points)
+
+    def _part(self, suite: str, name: str, attack: Any, place: int, start: int, part: Tensor) -> dict[str, Tensor]:
+        """Return what becomes of the samples `part`, from the store if it is known already."""
+        key = f"{''.join(c if c.isalnum() or c in '-.' else '_' for c in suite)}-{place}-{start:06d}"
+        found = self.store.part(key)
+        if found is not None and torch.equal(found["place"], part):
+            return found
+        plan, device = self.plan, self.subject.device
+        x, y = (tensor[part].to(device) for tensor in self.held)
+        batch = Batch(to_unit(x), y, part.to(device))
+        drawn = generator(plan.seed, "evaluate", suite, name, start, device=device)
+        if isinstance(attack, NoAttack):
+            right, loss = classify(self.subject.logits_of, batch.x, y)
+            made = {"robust": right, "loss": loss, "stray": torch.zeros_like(right)}
+        else:
+            verdict = judge(self.subject.logits_of, batch, attack, plan.eps, plan.norm, drawn)
+            made = verdict._asdict()
+            if not plan.points:
+                del made["x"]
+        made = {key: value.cpu() for key, value in made.items()}
+        self.store.keep(key, {**made, "place": part})
+        return made
+
+
+def _trial(subject: Subject, held: Images, plan: Plan) -> Trial | None:
+    if not plan.audit:
+        return None
+    some = slice(0, min(plan.audit, len(held.y)))
+    x, y = to_unit(held.x[some].to(subject.device)), held.y[some].to(subject.device)
+    return Trial(subject.logits_of, subject.module, subject.trained, x, y, plan.eps, plan.norm, plan.seed, plan.batch)
+
+
+GRADIENT_FREE = (CLEAN, "square")
+
+
+def check_outputs(subject: Subject, held: Images, classes: int | None, plan: Plan) -> int:
+    """Refuse what gives no finite logits, one for each class, or no gradient; return how many logits they are."""
+    x = to_unit(held.x.to(subject.device)).requires_grad_()
+    try:
+        with torch.enable_grad():
+            logits = subject.logits_of(x)
+    except Exception as error:  # whatever the user's model raises
+        if str(error).startswith("model output"):
+            raise
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        refuse("model", "this one", f"one that maps images {tuple(x.shape)} to logits ({reason})")
+    if not bool(logits.isfinite().all()):
+        refuse("model output", "NaN or infinite", "finite logits for the images as they are")
+    k, most = logits.shape[1], int(held.y.max())
+    if most >= k or (classes is not None and k < classes):
+        refuse("model output", f"{k} logits an image", f"{max(most + 1, classes or 0)}, one for each class of the data")
+    if not logits.requires_grad and not set(plan.names) <= set(GRADIENT_FREE):
+        accepted = f"one whose logits have a gradient to the images (only {' and '.join(GRADIENT_FREE)} need none)"
+        refuse("model", "without gradients", accepted)
+    return k
+
+
+def fixed_index(n: int, plan: Plan, known: bool) -> Tensor:
+    """Return which samples are judged: of a known test set the first, as RobustBench does; of others a fixed draw.
+
+    A user's test set may lie in the order of its classes, so its first samples would be all of one.
+    """
+    count = n if plan.samples is None else min(plan.samples, n)
+    if known or count == n:
+        return torch.arange(count)
+    return torch.randperm(n, generator=generator(0, "test samples"))[:count].sort().values
+
+
+def folder_name(name: str, plan: Plan) -> Path:
+    """Return where the evaluation of something that is no run goes, if nothing else is said."""
+    word = "".join(c if c.isalnum() or c in "-." else "-" for c in name).strip("-.") or "model"
+    return Path("evaluations") / f"{word}-{plan.norm}-{plan.eps:.4g}"
