@@ -11,7 +11,7 @@ from torch import nn
 
 from bilaw.config import SINGLE_STEP, Config
 from bilaw.datasets.data import Dataset
-from bilaw.models.door import check_model
+from bilaw.models.door import check_batch, check_derivative, check_model
 from bilaw.net import Net
 from bilaw.settings import to_toml
 from bilaw.training import checkpoint
@@ -39,7 +39,7 @@ class Setup:
             channels_last=bool(compute.channels_last),
             compile=compute.compile,
         )
-        self.notes = [*data.notes, *check_model(self.net, self.feed.train.at(0, 0).x[:TRIED], self.classes)]
+        self.notes = [*data.notes, *self._try_model()]
         self.optimizer = torch.optim.SGD(
             self.net.theta.values(), lr=optim.lr, momentum=optim.momentum, weight_decay=optim.weight_decay
         )
@@ -58,6 +58,16 @@ class Setup:
         }
         if self.omega and not self.learned:
             self.identity["scheme.network"] = checkpoint.digest(self.omega.network.state_dict(), "")
+
+    def _try_model(self) -> list[str]:
+        x = self.feed.train.at(0, 0).x[:TRIED]
+        notes = check_model(self.net, x, self.classes)
+        if self.feed.meta:
+            check_derivative(self.net, x, self.config.meta.derivative)
+        for setting, batches in (("optim.batch", self.feed.train), ("meta.batch", self.feed.meta)):
+            if batches and batches.smallest < len(x):
+                check_batch(self.net, x[: batches.smallest], setting)
+        return notes
 
     @property
     def weighs(self) -> bool:
