@@ -159,6 +159,7 @@ SETTINGS: tuple[Row, ...] = (
     ("train --compute.threads 99999", ("compute.threads = 99999", "from 1 to 1024")),
     ("tran", ("COMMAND = 'tran'", "did you mean 'train'?")),
     ("demo --epochs many", ("optim.epochs = 'many'", "a whole number")),
+    ("train --attack.eps 8", ("attack.eps = 8.0", "at most 1 with attack.norm = linf, as in 8/255")),
 )
 
 CONTRADICTIONS: tuple[Row, ...] = (

@@ -104,6 +104,8 @@ class AttackConfig:
         look_up("attack.name", self.name, training_attacks())
         number_at_least("attack.eps", self.eps, 0)
         look_up("attack.norm", self.norm, NORMS)
+        if self.norm == "linf" and self.eps > 1:
+            refuse("attack.eps", self.eps, "at most 1 with attack.norm = linf, as in 8/255: pixels are in [0, 1]")
         whole_at_least("attack.steps", self.steps, 1)
         if self.step_size is not None:
             number_at_least("attack.step_size", self.step_size, 0, above=True)
