@@ -147,7 +147,7 @@ SETTINGS: tuple[Row, ...] = (
     ("train --optim.ema 1", ("optim.ema = 1.0", "between 0 and 1, such as 0.999")),
     ("train --optim.batch 1", ("optim.batch = 1", "a whole number >= 2")),
     ("train --data.augment yes", ("data.augment = 'yes'", "true or false, or auto")),
-    ("train --data.select 100000", ("meta + select = 100000", "one sample to train on")),
+    ("train --data.select 100000", ("data.select = 100000", "one sample to train on")),
     ("train --scheme.hidden 64,x", ("scheme.hidden = ['64', 'x']", "a list such as 64,64")),
     ("train --log.to tensorbord", ("log.to = 'tensorbord'", "did you mean 'tensorboard'?")),
     ("train --log.to mlflow", ("log.to = 'mlflow'", "pip install mlflow")),

@@ -19,7 +19,7 @@ from training_kit import BILAW, CLASSES, Small, bits, config, dataset, differing
 
 from bilaw import cli
 from bilaw.config import Config
-from bilaw.datasets.data import Dataset
+from bilaw.datasets.data import Dataset, Images
 from bilaw.margins import margin
 from bilaw.runs import Run
 from bilaw.training import checkpoint, loop
@@ -414,3 +414,14 @@ def test_the_folder_says_what_was_run(tmp_path):
     assert any("BatchNorm" in line["text"] for line in told)
     assert json.loads(json.dumps(run.epochs())) == run.epochs()
     assert got.run == run.path
+
+
+def test_uneven_classes_are_trained_on_with_a_note(tmp_path):
+    held = images()
+    some = torch.cat([(held.y == c).nonzero().flatten()[:n] for c, n in enumerate((45, 45, 40, 8))])
+    told = []
+    uneven = Dataset("uneven", Images(held.x[some], held.y[some]), None, CLASSES, augment=False)
+    settings = config(optim__epochs=1, scheme__name="learned", data__meta="auto", data__select="auto")
+    train(settings, tmp_path / "run", data=uneven, note=told.append)
+    assert {len(part) for name, part in Run(tmp_path / "run").splits().items() if name != "train"} == {8}
+    assert any(text.startswith("class 3 has 8 of 138 samples: meta and select hold 8 samples each") for text in told)

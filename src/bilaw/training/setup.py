@@ -39,7 +39,7 @@ class Setup:
             channels_last=bool(compute.channels_last),
             compile=compute.compile,
         )
-        self.notes = [*data.notes, *self._try_model()]
+        self.notes = [*data.notes, *self.feed.notes, *self._try_model()]
         self.optimizer = torch.optim.SGD(
             self.net.theta.values(), lr=optim.lr, momentum=optim.momentum, weight_decay=optim.weight_decay
         )
