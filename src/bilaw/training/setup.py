@@ -16,7 +16,7 @@ from bilaw.net import Net
 from bilaw.settings import to_toml
 from bilaw.training import checkpoint
 from bilaw.training.average import Average
-from bilaw.training.build import build_method, build_weighting
+from bilaw.training.build import build_loss, build_method, build_weighting
 from bilaw.training.feed import digest, feed
 from bilaw.training.history import Seen
 from bilaw.training.state import State
@@ -88,9 +88,11 @@ class Setup:
     def one_step_roles(self, switched: tuple[str, ...]) -> tuple[str, ...]:
         """Return the roles that attack with a single step: "attack", "meta.attack"."""
         config = self.switched(switched)
-        meta = config.meta.attack or config.attack.name
-        held = {"attack": config.attack.name, **({"meta.attack": meta} if config.scheme.learns else {})}
-        return tuple(role for role, name in held.items() if name in SINGLE_STEP and config.loss.name != "plain")
+        loss, meta = config.loss, config.meta
+        held = {"attack": (loss, config.attack.name)}
+        if config.scheme.learns:
+            held["meta.attack"] = (replace(loss, name=meta.loss or loss.name), meta.attack or config.attack.name)
+        return tuple(role for role, (loss, name) in held.items() if name in SINGLE_STEP and build_loss(loss).attacked)
 
     def switched(self, roles: tuple[str, ...]) -> Config:
         """Return the settings with PGD in the roles whose one-step attack overfitted."""
