@@ -59,6 +59,10 @@ class Setup:
         if self.omega and not self.learned:
             self.identity["scheme.network"] = checkpoint.digest(self.omega.network.state_dict(), "")
 
+    def write_down(self, config: Config) -> None:
+        """Take the settings in the words of the run's folder."""
+        self.config, self.identity["config"] = config, identity(config)
+
     def _try_model(self) -> list[str]:
         x = self.feed.train.at(0, 0).x[:TRIED]
         notes = check_model(self.net, x, self.classes)
