@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from bilaw.config import SINGLE_STEP, Config
 from bilaw.datasets.data import Dataset
 from bilaw.models.door import check_batch, check_derivative, check_model
 from bilaw.net import Net
-from bilaw.settings import to_toml
+from bilaw.settings import parse, to_toml
 from bilaw.training import checkpoint
 from bilaw.training.average import Average
 from bilaw.training.build import build_loss, build_method, build_weighting
@@ -115,8 +116,8 @@ class Setup:
 
 
 def identity(config: Config) -> str:
-    """Return a hash of the settings."""
-    return _digest(to_toml(config))
+    """Return a hash of the settings' names and values, as a file holds them; what is said of them may change."""
+    return _digest(json.dumps(parse(to_toml(config)), sort_keys=True))
 
 
 def _digest(text: str) -> str:
