@@ -34,12 +34,46 @@ MODULE = """
 import torch
 from torch import nn
 
+from torch.utils.checkpoint import checkpoint
+
 class Net(nn.Module):
     def __init__(self, of):
         super().__init__()
         self.layer, self.of = nn.Linear(64, 10), of
     def forward(self, x):
         return self.of(self.layer(x.flatten(1)))
+
+class InTraining(Net):
+    def forward(self, x):
+        z = self.layer(x.flatten(1))
+        return self.of(z) if self.training else z
+
+class Saving(Net):
+    def forward(self, x):
+        return checkpoint(self.layer, x.flatten(1), use_reentrant=self.of)
+
+class SavingInTraining(Saving):
+    def forward(self, x):
+        return super().forward(x) if self.training else self.layer(x.flatten(1))
+
+class Detached(Net):
+    def forward(self, x):
+        return self.layer(x.flatten(1).detach())
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.out = nn.LSTM(8, 8, batch_first=True), nn.Linear(8, 10)
+    def forward(self, x):
+        return self.out(self.layer(x[:, 0])[0][:, -1])
+
+class OwnRule(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+    @staticmethod
+    def backward(ctx, gradient):
+        return 2 * gradient
 
 number = 3
 raises = lambda: 1 / 0
@@ -54,6 +88,21 @@ whole_numbers = lambda: Net(lambda z: z.round().long())
 a_tuple = lambda: Net(lambda z: (z, z))
 raises_later = lambda: Net(lambda z: {}["no such key"])
 frozen = lambda: Net(lambda z: z).requires_grad_(False)
+later_probabilities = lambda: InTraining(lambda z: z.softmax(1))
+later_not_numbers = lambda: InTraining(lambda z: z * torch.nan)
+later_nine_classes = lambda: InTraining(lambda z: z[:, :9])
+later_a_tuple = lambda: InTraining(lambda z: (z, z))
+later_detached = lambda: InTraining(lambda z: z.detach())
+later_raises = lambda: InTraining(lambda z: 1 / 0)
+detached = lambda: Detached(None)
+no_grad = lambda: Net(torch.no_grad()(lambda z: 2 * z))
+saving = lambda: Saving(False)
+saving_as_of_old = lambda: Saving(True)
+saving_in_training = lambda: SavingInTraining(False)
+saving_as_of_old_in_training = lambda: SavingInTraining(True)
+recurrent = lambda: Recurrent()
+own_rule = lambda: Net(OwnRule.apply)
+one_by_one = lambda: nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, 10))
 wants_colour = lambda: nn.Sequential(nn.Conv2d(3, 10, 8), nn.Flatten())
 
 one_class = lambda: (torch.zeros(40, 1, 8, 8), torch.zeros(40, dtype=torch.int64))
@@ -98,7 +147,7 @@ SETTINGS: tuple[Row, ...] = (
     ("train --optim.ema 1", ("optim.ema = 1.0", "between 0 and 1, such as 0.999")),
     ("train --optim.batch 1", ("optim.batch = 1", "a whole number >= 2")),
     ("train --data.augment yes", ("data.augment = 'yes'", "true or false, or auto")),
-    ("train --data.select 100000", ("meta + select = 100000", "one sample to train on")),
+    ("train --data.select 100000", ("data.select = 100000", "one sample to train on")),
     ("train --scheme.hidden 64,x", ("scheme.hidden = ['64', 'x']", "a list such as 64,64")),
     ("train --log.to tensorbord", ("log.to = 'tensorbord'", "did you mean 'tensorboard'?")),
     ("train --log.to mlflow", ("log.to = 'mlflow'", "pip install mlflow")),
@@ -110,6 +159,7 @@ SETTINGS: tuple[Row, ...] = (
     ("train --compute.threads 99999", ("compute.threads = 99999", "from 1 to 1024")),
     ("tran", ("COMMAND = 'tran'", "did you mean 'train'?")),
     ("demo --epochs many", ("optim.epochs = 'many'", "a whole number")),
+    ("train --attack.eps 8", ("attack.eps = 8.0", "at most 1 with attack.norm = linf, as in 8/255")),
 )
 
 CONTRADICTIONS: tuple[Row, ...] = (
@@ -171,6 +221,24 @@ MODELS: tuple[Row, ...] = (
     ("train --model.name mine:raises_later", ("model = 'Net'", "maps images (8, 1, 8, 8)", "KeyError: 'no such key'")),
     ("train --model.name mine:wants_colour", ("model = 'Sequential'", "maps images (8, 1, 8, 8)", "channels")),
     ("train --model.name mine:frozen", ("without trainable parameters", "parameters that require gradients")),
+    ("train --model.name mine:later_probabilities", ("model output in train mode = 'probabilities'", "final softmax")),
+    ("train --model.name mine:later_not_numbers", ("model output in train mode = 'NaN or infinite'", "finite logits")),
+    ("train --model.name mine:later_nine_classes", ("model output in train mode = '9 logits an image'", "10, one for")),
+    ("train --model.name mine:later_a_tuple", ("model output in train mode = 'tuple'", "logits of shape (8, classes)")),
+    ("train --model.name mine:later_detached", ("in train mode = 'detached from the images'", "through autograd")),
+    ("train --model.name mine:later_raises", ("model = 'InTraining'", "ZeroDivisionError")),
+    (
+        "train --model.name mine:detached",
+        ("model output = 'detached from the images'", "through autograd", ".detach()"),
+    ),
+    ("train --model.name mine:no_grad", ("model output = 'detached from the images'", "torch.no_grad()")),
+    ("train --model.name mine:saving", ("model = 'Saving'", "CheckpointError", "switch activation checkpointing off")),
+    ("train --model.name mine:saving_as_of_old", ("model = 'Saving'", "switch activation checkpointing off")),
+    ("train --model.name mine:saving_in_training", ("'SavingInTraining'", "switch activation checkpointing off")),
+    ("train --model.name mine:saving_as_of_old_in_training", ("'SavingInTraining'", "switch activation checkpointing")),
+    ("train --method bilaw --model.name mine:recurrent", ("meta.derivative = 'exact'", "use 'central' here", "mkldnn")),
+    ("train --method bilaw --model.name mine:own_rule", ("meta.derivative = 'exact'", "use 'central' here", "jvp")),
+    ("train --method bilaw --meta.batch 1 --model.name mine:one_by_one", ("meta.batch = 1", "more than 1 value")),
     ("train --model.weights absent.safetensors", ("model.weights = 'absent.safetensors'", "a file that exists")),
     ("train --model.weights pickle.pt", ("model.weights = 'pickle.pt'", "a pickle (.pt, .pth) is never loaded")),
     ("train --model.weights half.safetensors", ("model.weights = 'half.safetensors'", "a safetensors file")),

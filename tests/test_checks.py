@@ -7,14 +7,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
-from bilaw.attacks import ATTACKS, NORMS, OBJECTIVES, STARTS
+from bilaw.algorithm import Method, bilaw_step, weighted_step
+from bilaw.attacks import ATTACKS, NORMS, OBJECTIVES, PGD, STARTS, NoAttack, TopFraction, fast_fgsm
 from bilaw.checks import make_batch
 from bilaw.derivatives import DERIVATIVES
 from bilaw.errors import look_up, number_at_least, whole_at_least
-from bilaw.losses import LOSSES
+from bilaw.losses import LOSSES, AdversarialCE
 from bilaw.models import MODELS
-from bilaw.weighting import FEATURES, SCHEMES
+from bilaw.net import Net
+from bilaw.types import Adversarial, Batch
+from bilaw.weighting import FEATURES, SCHEMES, NonParametric, Uniform
 
 TABLES = {
     "attack": ATTACKS,
@@ -150,3 +154,29 @@ def test_bounds_belong_or_not():
 def test_an_integer_no_float_can_hold_is_refused():
     with pytest.raises(ValueError, match="is not accepted"):
         number_at_least("eps", 10**400, 0)
+
+
+def linear(x):
+    return x.flatten(1) @ torch.randn(9, 3, generator=torch.Generator().manual_seed(1), dtype=x.dtype)
+
+
+@pytest.mark.parametrize("x", [2 * X, but(X, -0.5), but(X, math.nan), X.half() + 1])
+@pytest.mark.parametrize("attack", [NoAttack(), PGD(0.1), fast_fgsm(0.1, "l2"), TopFraction(PGD(0.1), Uniform(), 0.5)])
+def test_attacks_refuse_pixels_outside_0_1(attack, x):
+    with pytest.raises(ValueError, match=r"x = 'values in \[.* it takes values in \[0, 1\]; divide bytes by 255"):
+        attack(linear, Batch(x, Y, torch.arange(4)), torch.Generator())
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_steps_refuse_pixels_outside_0_1_whatever_the_attack(held_out):
+    def blind(logits_of, batch, generator=None):
+        return Adversarial(batch.x, torch.zeros_like(batch.y), steps=0)
+
+    module = nn.Sequential(nn.Flatten(), nn.Linear(9, 3))
+    net, optimizer = Net(module), torch.optim.SGD(module.parameters(), lr=0.1)
+    good, bad = (Batch(x, Y, torch.arange(4)) for x in (X, 2 * X))
+    method = Method(AdversarialCE(), blind, NonParametric())
+    with pytest.raises(ValueError, match=r"x = 'values in"):
+        bilaw_step(net, optimizer, *((good, bad) if held_out else (bad, good)), method, 0, 0)
+    with pytest.raises(ValueError, match=r"x = 'values in"):
+        weighted_step(net, optimizer, bad, method, 0, 0)

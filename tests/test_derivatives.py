@@ -2,11 +2,14 @@ import pytest
 import torch
 from torch import nn
 
+from bilaw.algorithm import Method, bilaw_step
+from bilaw.attacks import PGD
 from bilaw.derivatives import DERIVATIVES, central, exact
-from bilaw.losses import LOSSES
+from bilaw.losses import LOSSES, AdversarialCE
 from bilaw.models import build
 from bilaw.net import Net
 from bilaw.types import Adversarial, Batch
+from bilaw.weighting import Learned, Omega, WeightNet
 
 
 def seeded(seed=0):
@@ -242,3 +245,39 @@ def test_central_agrees_with_exact_on_directions_of_any_size(scale):
     v = {name: scale * d for name, d in v.items()}
     s = exact(f, theta, v)
     torch.testing.assert_close(central(f, theta, v), s, rtol=0.01, atol=0.01 * float(s.abs().max()), equal_nan=True)
+
+
+class Attends(nn.Module):
+    """A transformer's layer over the rows of an image."""
+
+    def __init__(self):
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            self.layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, dtype=torch.float64)
+            self.out = nn.Linear(64, 3, dtype=torch.float64)
+
+    def forward(self, x):
+        return self.out(self.layer(x[:, 0]).flatten(1))
+
+
+@pytest.mark.parametrize("name", ["adversarial-ce", "trades"])
+def test_attention_has_an_exact_derivative(name):
+    net = Net(Attends())
+    f, v = robust_of(net, name, *sample(shape=(1, 8, 8))), directions(net.theta)
+    torch.testing.assert_close(exact(f, net.theta, v), central(f, net.theta, v), rtol=1e-5, atol=1e-8)
+    torch.testing.assert_close(exact(f, net.theta, v), by_jacobian(f, net.theta, v), rtol=1e-9, atol=1e-12)
+
+
+def test_a_model_that_attends_learns_its_weights():
+    net = Net(Attends())
+    x, y = torch.rand(12, 1, 8, 8, generator=seeded(), dtype=torch.float64), torch.arange(12) % 3
+    batch, held = (Batch(x[part], y[part], torch.arange(6)) for part in (slice(6), slice(6, 12)))
+    omega = Omega(WeightNet(3).double(), "multiclass-margin")
+    scheme = Learned(omega, torch.optim.SGD(omega.network.parameters(), lr=0.1))
+    before = [p.clone() for p in omega.network.parameters()]
+    optimizer = torch.optim.SGD(net.theta.values(), lr=0.1)
+    record = bilaw_step(net, optimizer, batch, held, Method(AdversarialCE(), PGD(0.1, steps=2), scheme), 0, 0)
+    assert record.s.abs().min() > 0
+    assert any(not torch.equal(a, b) for a, b in zip(before, omega.network.parameters(), strict=True))
+    assert torch.backends.cuda.flash_sdp_enabled()  # what is global is as it was

@@ -1,6 +1,9 @@
 """The run folder: made whole, read back, cut back, held by one at a time."""
 
 import json
+import os
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,6 +55,59 @@ def test_an_empty_folder_will_do_and_a_full_one_will_not(tmp_path):
         create(tmp_path / "file")
     with pytest.raises(ValueError, match=r"with a config\.toml in it"):
         Run.open(tmp_path)
+
+
+def whole(path):
+    run = Run.open(path)
+    assert run.status().state == "killed"  # nobody holds it
+    assert run.splits().keys() == SPLITS.keys()
+    assert [part.name for part in path.iterdir() if part.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_and_what_it_points_to_is_filled(tmp_path, there):
+    target = tmp_path / "disk" / "runs"
+    target.mkdir(parents=True)
+    target = target if there else target / "new"
+    (tmp_path / "link").symlink_to(target)
+    assert create(tmp_path / "link").path == tmp_path / "link"
+    assert (tmp_path / "link").is_symlink()
+    whole(target)
+    assert {path.name for path in tmp_path.iterdir()} == {"disk", "link"}
+
+
+@pytest.mark.parametrize("parent", ["writable", "read-only"])
+def test_a_mount_point_is_filled(tmp_path, monkeypatch, parent):
+    (tmp_path / "mount").mkdir()
+
+    def busy(self):
+        raise OSError(16, "Device or resource busy")
+
+    monkeypatch.setattr(Path, "rmdir", busy)
+    monkeypatch.setattr(os, "access", lambda path, mode: parent == "writable")
+    create(tmp_path / "mount")
+    whole(tmp_path / "mount")
+    assert [path.name for path in tmp_path.iterdir()] == ["mount"]
+
+
+def test_a_mount_point_that_is_full_is_left_empty(tmp_path, monkeypatch):
+    (tmp_path / "mount").mkdir()
+    move = shutil.move
+
+    def full(source, target):
+        if Path(target).name == "config.toml":
+            raise OSError(28, "No space left on device")
+        return move(source, target)
+
+    def busy(self):
+        raise OSError(16, "Device or resource busy")
+
+    monkeypatch.setattr(Path, "rmdir", busy)
+    monkeypatch.setattr(shutil, "move", full)
+    with pytest.raises(OSError, match=r"cannot write .*mount: No space left on device"):
+        create(tmp_path / "mount")
+    assert not list((tmp_path / "mount").iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["mount"]
 
 
 def epoch(number, t):

@@ -40,6 +40,7 @@ NAMES: dict[str, list[str]] = {
     "guard.overfitting": [*OVERFITTING],
 }
 SPECIAL: dict[str, st.SearchStrategy[Any]] = {
+    "attack.eps": st.floats(1e-300, 1),  # more is no ball for linf
     "attack.fraction": st.just(1.0),  # anything else excludes most schemes
     "scheme.network": st.none(),
     "scheme.burn_in": SHARE,

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from bilaw.attacks.top_fraction import TopFraction
+from bilaw.checks import check_images
 from bilaw.derivatives import DERIVATIVES
 from bilaw.errors import look_up, refuse, whole_at_least
 from bilaw.net import Net, Theta, TrainForward
@@ -82,6 +83,8 @@ def bilaw_step(
     if t % method.meta_every:
         return weighted_step(net, optimizer, batch, method, seed, t)
     _check_optimizer(net, optimizer)
+    check_images(batch.x, batch.y)
+    check_images(validation.x, validation.y)
     meta_loss, meta_attack = method.meta_loss or method.loss, method.meta_attack or _whole(method.attack)
     noise = seed_of(seed, "noise", t)
 
@@ -122,6 +125,7 @@ def weighted_step(
 ) -> Record:
     """Do step t with whatever weights the scheme gives now: AT, TRADES, GAIRAT, WMMR, MAIL, a frozen omega."""
     _check_optimizer(net, optimizer)
+    check_images(batch.x, batch.y)
     noise = seed_of(seed, "noise", t)
     adversarial = method.attack(net.frozen(), batch, generator(seed, "attack", t, device=batch.x.device))
     forward = net.training(noise=noise)

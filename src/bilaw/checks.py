@@ -1,8 +1,9 @@
 """The door: what is asked of images, labels and logits before anything is done with them.
 
-Shapes are checked everywhere, for they cost nothing. Pixels are checked once, where a user's tensors become a
-`Batch` (`make_batch`), and not in a step: an accelerator would have to stop to tell. The one number a step reads back
-is whether its weights are weights (`weighting.normalise`).
+Shapes are checked everywhere, for they cost nothing. Pixels on the CPU are checked by every attack and step: less than
+a hundredth of either. On an accelerator, which would have to stop to tell, they are checked where a user's tensors
+become a `Batch` (`make_batch`), and the one number a step reads back is whether its weights are weights
+(`weighting.normalise`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,20 @@ def check_shapes(x: Tensor, y: Tensor) -> None:
         refuse("y", f"on {y.device}", f"labels on the device of x, {x.device}")
 
 
+def check_images(x: Tensor, y: Tensor) -> None:
+    """Refuse what `check_shapes` does, and pixels outside [0, 1] where looking is free."""
+    check_shapes(x, y)
+    if x.device.type == "cpu":
+        _check_pixels(x)
+
+
+def _check_pixels(x: Tensor) -> None:
+    low, high = (bound.item() for bound in x.detach().aminmax())
+    if not 0 <= low <= high <= 1:  # false for NaN, too
+        hint = "; divide bytes by 255 and make normalisation a layer of the model (bilaw.models.normalized)"
+        refuse("x", f"values in [{low:g}, {high:g}]", f"values in [0, 1]{hint}")
+
+
 def check_labels(y: Tensor, classes: int) -> None:
     """Refuse labels outside 0..classes-1, where looking is free; an accelerator's were looked at by `make_batch`."""
     if y.device.type == "cpu" and len(y) and not 0 <= int(y.min()) <= int(y.max()) < classes:
@@ -32,10 +47,7 @@ def check_labels(y: Tensor, classes: int) -> None:
 
 def check_values(x: Tensor, y: Tensor, classes: int | None = None) -> None:
     """Refuse pixels outside [0, 1] and labels outside 0..classes-1."""
-    low, high = x.min().item(), x.max().item()
-    if not 0 <= low <= high <= 1:  # false for NaN, too
-        hint = "; divide bytes by 255 and make normalisation a layer of the model (bilaw.models.normalized)"
-        refuse("x", f"values in [{low:g}, {high:g}]", f"values in [0, 1]{hint}")
+    _check_pixels(x)
     first, last = int(y.min()), int(y.max())
     if first < 0 or (classes is not None and last >= classes):
         upper = "" if classes is None else str(classes - 1)

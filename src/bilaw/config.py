@@ -7,23 +7,24 @@ scheme, the data set or the device. A setting has one name everywhere: `Config()
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
 
 from bilaw.algorithm import META_POINTS
-from bilaw.attacks import NORMS, STARTS
+from bilaw.attacks import ATTACKS, NORMS, STARTS
 from bilaw.derivatives import DERIVATIVES
 from bilaw.errors import look_up, number_at_least, refuse, whole_at_least
 from bilaw.losses import LOSSES
+from bilaw.signatures import Make, check_entry, lacks, takes
 from bilaw.training.schedule import SCHEDULES
 from bilaw.weighting import FEATURES, PRESETS, SCHEMES, preset
 from bilaw.weighting.features import POINTS, reads
 
-TRAINING_ATTACKS = {"pgd": "iterative", "f-fgsm": "one step from a random start", "fgsm": "one step from x"}
 SINGLE_STEP = ("f-fgsm", "fgsm")
-HEURISTICS = ("gairat", "wmmr", "mail")
+HEURISTICS = tuple(dict.fromkeys(scheme for table in PRESETS.values() for scheme, _ in table))
+NETWORKED = ("learned", "pretrained")  # schemes made of a weight network, and not of the settings alone
 META_OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 PRECISIONS = {"fp32": "single precision", "bf16": "bfloat16 autocast, parameters in single precision"}
 OVERFITTING = {"switch": "roll back and attack with PGD", "report": "say so", "off": "do not look"}
@@ -82,7 +83,7 @@ class LossConfig:
     strength: float = setting(5.0, "MART's factor of its KL")
 
     def __post_init__(self) -> None:
-        look_up("loss.name", self.name, LOSSES)
+        check_entry("loss.name", self.name, LOSSES, offered(self))
         number_at_least("loss.inv_lambda", self.inv_lambda, 0)
         number_at_least("loss.strength", self.strength, 0)
 
@@ -100,9 +101,11 @@ class AttackConfig:
     fraction: float = setting(1.0, "attack only this share of each batch, the heaviest samples")
 
     def __post_init__(self) -> None:
-        look_up("attack.name", self.name, TRAINING_ATTACKS)
+        look_up("attack.name", self.name, training_attacks())
         number_at_least("attack.eps", self.eps, 0)
         look_up("attack.norm", self.norm, NORMS)
+        if self.norm == "linf" and self.eps > 1:
+            refuse("attack.eps", self.eps, "at most 1 with attack.norm = linf, as in 8/255: pixels are in [0, 1]")
         whole_at_least("attack.steps", self.steps, 1)
         if self.step_size is not None:
             number_at_least("attack.step_size", self.step_size, 0, above=True)
@@ -129,6 +132,8 @@ class SchemeConfig:
 
     def __post_init__(self) -> None:
         look_up("scheme.name", self.name, SCHEMES)
+        if self.name not in NETWORKED:
+            check_entry("scheme.name", self.name, SCHEMES, offered(self))
         look_up("scheme.preset", self.preset, PRESETS)
         if self.burn_in is not None and number_at_least("scheme.burn_in", self.burn_in, 0) > 1:
             refuse("scheme.burn_in", self.burn_in, "a fraction of the epochs, from 0 to 1")
@@ -173,9 +178,9 @@ class MetaConfig:
 
     def __post_init__(self) -> None:
         if self.loss is not None:
-            look_up("meta.loss", self.loss, LOSSES)
+            check_entry("meta.loss", self.loss, LOSSES, offered(LossConfig()))
         if self.attack is not None:
-            look_up("meta.attack", self.attack, TRAINING_ATTACKS)
+            look_up("meta.attack", self.attack, training_attacks())
         look_up("meta.at", self.at, META_POINTS)
         whole_at_least("meta.every", self.every, 1)
         look_up("meta.derivative", self.derivative, DERIVATIVES)
@@ -310,6 +315,26 @@ class Config:
         if self.attack.fraction < 1 and not scheme.reads(loss) <= {"clean"}:
             why = f"weights with scheme.name = {scheme.name} are known only after the attack"
             refuse("attack.fraction", self.attack.fraction, f"1 here: {why}")
+
+
+def offered(part: LossConfig | AttackConfig | SchemeConfig) -> dict[str, Any]:
+    """Return the settings of a part that an entry of its table may take, by the names it takes them by.
+
+    >>> offered(LossConfig())
+    {'inv_lambda': 6.0, 'strength': 5.0}
+    """
+    elsewhere = ("name", "fraction", "preset", "burn_in", "network")  # what is made of the entry, or chosen before
+    return {f.name: getattr(part, f.name) for f in fields(part) if f.name not in elsewhere}
+
+
+def training_attacks() -> dict[str, Make]:
+    """Return the attacks that can be trained with: those that climb what the loss asks for, settings sufficing.
+
+    >>> sorted(training_attacks())
+    ['f-fgsm', 'fgsm', 'pgd']
+    """
+    known = {*(f.name for f in fields(AttackConfig)), "objective"}
+    return {name: make for name, make in ATTACKS.items() if takes(make, "objective") and not lacks(make, known)}
 
 
 def text(name: str, value: Any) -> None:

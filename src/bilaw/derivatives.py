@@ -13,6 +13,7 @@ from functools import cache
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from bilaw.errors import refuse
 
@@ -22,7 +23,8 @@ PerSample = Callable[[Mapping[str, Tensor]], Tensor]
 def exact(f: PerSample, theta: Mapping[str, Tensor], v: Mapping[str, Tensor]) -> Tensor:
     """Return d f(theta + h v) / dh at h = 0 by forward-mode differentiation: (B,)."""
     _load_forward_mode()
-    with torch.no_grad(), forward_ad.dual_level():
+    # Of attention's kernels only the one made of plain operations has a forward-mode rule.
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), forward_ad.dual_level():
         dual = {name: _dual(p.detach(), v[name]) for name, p in theta.items()}
         try:
             primal, tangent = _parts(f(dual))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,30 @@ def explained(path: Path) -> Iterator[None]:
         clear = OSError(error.errno, f"cannot write {path}: {error.strerror or error}")
         clear.explained = True  # type: ignore[attr-defined]
         raise clear from error
+
+
+def settle(draft: Path, home: Path, last: str) -> None:
+    """Let a folder take the place of `home`, absent or empty, at once; a mount point is filled instead, `last` last."""
+    try:
+        if home.exists():
+            home.rmdir()
+        draft.rename(home)
+    except OSError:
+        if not home.is_dir() or any(path != draft for path in home.iterdir()):
+            raise
+        _fill(home, sorted(draft.iterdir(), key=lambda part: part.name == last))
+    sync_folder(home.parent)
+
+
+def _fill(home: Path, parts: Sequence[Path]) -> None:
+    try:
+        for part in parts:
+            shutil.move(part, home / part.name)
+        sync_folder(home)
+    except BaseException:
+        for left in (home / part.name for part in parts):
+            shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+        raise
 
 
 def sync_folder(folder: Path) -> None:

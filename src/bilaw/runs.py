@@ -38,7 +38,7 @@ from torch import Tensor
 from bilaw import settings
 from bilaw.config import Config
 from bilaw.errors import refuse
-from bilaw.files import PART, append, explained, json_line, sync_folder, write_tensors, write_text
+from bilaw.files import PART, append, explained, json_line, settle, write_tensors, write_text
 
 WEIGHT_VALUES = ("weight", "clean margin", "adversarial margin")  # of a sample, in an epoch
 GROWING = ("metrics.jsonl", "timing.jsonl", "weights.f16")  # a checkpoint notes their lengths
@@ -71,8 +71,10 @@ class Run:
         path = Path(path)
         check_new(path)
         with explained(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            draft = path.parent / f".{path.name}.{secrets.token_hex(4)}"
+            home = path.resolve()  # a link stays, and what it points to is filled
+            home.parent.mkdir(parents=True, exist_ok=True)
+            beside = not home.exists() or os.access(home.parent, os.W_OK)
+            draft = (home.parent if beside else home) / f".{home.name}.{secrets.token_hex(4)}"
             try:
                 made = cls(draft)
                 made.checkpoints.mkdir(parents=True)
@@ -83,10 +85,7 @@ class Run:
                 write_tensors(draft / "splits.safetensors", splits, {})
                 made.set_status("running", 0, config.optim.epochs, None)
                 made.describe_weights(len(splits["train"]))
-                if path.exists():
-                    path.rmdir()  # check_new saw that it is empty
-                draft.rename(path)
-                sync_folder(path.parent)
+                settle(draft, home, last=made.config_file.name)  # which makes the folder a run
             finally:
                 shutil.rmtree(draft, ignore_errors=True)
         return cls(path)

@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from attack_kit import (
+    HALVES,
     assert_inside,
     assert_same_state,
     batch_of,
@@ -22,7 +23,7 @@ from torch import nn
 from bilaw.attacks import ATTACKS, NORMS, OBJECTIVES, PGD, STARTS, TopFraction
 from bilaw.weighting import Uniform
 
-DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+DTYPES = [torch.float32, torch.float64, *HALVES]
 SHAPES = st.one_of(
     st.tuples(st.integers(1, 4), st.integers(1, 7)),
     st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 4), st.integers(1, 4)),
@@ -89,6 +90,16 @@ def test_points_stay_in_the_ball_and_in_the_box(data):
     assert found.survived.shape == batch.y.shape
     assert ((found.survived >= 0) & (found.survived <= steps)).all()
     assert found.attacked is None
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("eps", [8 / 255, 0.5])
+def test_half_precision_is_inside_and_still_uses_the_ball(norm, dtype, eps):
+    x = points((16, 3, 8, 8), dtype, 1)
+    found = PGD(eps, norm)(surface("linear", 3, 1), batch_of(x, torch.arange(16) % 3), seeded())
+    assert_inside(found.x, x, eps, norm)
+    assert (NORMS[norm].size(found.x.double() - x.double()) > 0.7 * eps).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)

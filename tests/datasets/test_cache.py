@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import sources_kit as kit
 
-from bilaw.datasets.cache import VARIABLE, content, faults, folder_of, is_complete, root_folder
+from bilaw.datasets.cache import VARIABLE, content, discard, faults, folder_of, is_complete, root_folder
 
 
 @pytest.fixture
@@ -39,12 +39,52 @@ def test_nothing_altered_comes_out(harm, cached):
     data = contents[name]
     harmed = {"cut": data[:-1], "longer": data + b"x", "altered": data[:-1] + b"x", "empty": b""}[harm]
     (folder_of(known, root) / name).write_bytes(harmed)
-    with pytest.raises(
-        ValueError, match=rf"{name}' = .* to replace it: bilaw data get mnist --root|{name} = "
-    ) as refused:
-        content(known, root)
-    assert f"bilaw data get mnist --root {root}" in str(refused.value)
     assert list(faults(known, root)) == [name]
+    again = rf"; it was removed; to get it again: bilaw data get mnist --root {root}$"
+    with pytest.raises(ValueError, match=rf"{name} = '.*' is not accepted; it takes (md5 \w+|\d+ bytes){again}"):
+        content(known, root)
+    here = folder_of(known, root)
+    assert {path.name for path in here.iterdir()} == contents.keys() - {name}
+    (here / name).write_bytes(data)
+    assert len(content(known, root)) == 4
+
+
+def test_a_link_is_removed_and_what_it_points_to_is_not(cached, tmp_path):
+    known, _, root = cached
+    name, elsewhere = known.files[0].name, tmp_path / "elsewhere"
+    elsewhere.write_bytes(b"mine")
+    (folder_of(known, root) / name).unlink()
+    (folder_of(known, root) / name).symlink_to(elsewhere)
+    assert faults(known, root, remove=True)[name].endswith("; it was removed")
+    assert elsewhere.read_bytes() == b"mine"
+    assert not (folder_of(known, root) / name).is_symlink()
+
+
+def test_nothing_is_removed_from_a_folder_that_is_a_link(cached, tmp_path):
+    known, _, root = cached
+    bad = folder_of(known, root) / known.files[0].name
+    bad.write_bytes(b"mine")
+    (tmp_path / "other").mkdir()
+    folder_of(known, tmp_path / "other").symlink_to(folder_of(known, root))
+    with pytest.raises(ValueError, match=r"left where it is, for .* is a link; to get it again"):
+        content(known, tmp_path / "other")
+    assert bad.read_bytes() == b"mine"
+
+
+def test_what_cannot_be_removed_is_said_and_what_is_not_known_to_be_wrong_stays(cached, monkeypatch):
+    known, _, root = cached
+    path, file = folder_of(known, root) / known.files[0].name, known.files[0]
+    assert discard(path, file._replace(md5=None)) == ""
+    assert discard(path.with_name("absent"), file) == ""
+    assert path.exists()
+    path.write_bytes(b"cut")
+
+    def locked(self):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "unlink", locked)
+    with pytest.raises(ValueError, match=r"it could not be removed \(Permission denied\); to get it again"):
+        content(known, root)
 
 
 def test_what_is_not_there_names_the_command(tmp_path, cached):

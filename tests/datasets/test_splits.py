@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bilaw.datasets.splits import class_counts, default_size, quotas, split
+from bilaw.datasets.splits import about_sizes, class_counts, default_size, fitting_size, quotas, split
 
 
 @st.composite
@@ -54,9 +54,31 @@ def test_the_papers_sizes_are_the_default_and_small_sets_give_a_share():
     assert int(quotas(202, 10, 0, "meta").sum()) == 202
 
 
+@given(st.lists(st.integers(3, 400), min_size=2, max_size=12))
+def test_the_default_sizes_fit_any_data_with_three_samples_a_class(sizes):
+    y = torch.cat([torch.full((n,), c) for c, n in enumerate(sizes)])
+    parts = split(y, len(sizes))
+    assert len(parts.meta) == len(parts.select) == fitting_size(torch.tensor(sizes)) <= default_size(len(y))
+    assert (class_counts(y[parts.train], len(sizes)) >= torch.tensor(sizes) / 3).all()
+    assert bool(about_sizes(y, len(sizes), True)) is (len(parts.meta) < default_size(len(y)))
+
+
+def test_a_small_class_keeps_the_defaults_small_and_says_so():
+    y = torch.cat([torch.zeros(900), torch.ones(80), torch.full((20,), 2)]).long()
+    parts = split(y, 3)
+    assert torch.bincount(y[parts.meta]).tolist() == torch.bincount(y[parts.select]).tolist() == [5, 5, 5]
+    (said,) = about_sizes(y, 3, learns=True)
+    assert said.startswith("class 2 has 20 of 1000 samples: meta and select hold 15 samples each, not 150; data.meta")
+    assert about_sizes(y, 3, learns=False)[0].endswith("select holds 15 samples, not 150; data.select would set it")
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [
+        (lambda: split(torch.arange(40) % 2, 2, None, 90), "data.select = 90 is not accepted"),
+        (lambda: split(torch.arange(40) % 2, 2, 90, None), "data.meta = 90 is not accepted"),
+        (lambda: split(torch.arange(40) % 2, 2, 20, 30), "data.meta + data.select = 50 is not accepted"),
+        (lambda: split(torch.arange(14) % 13, 13), "has 1 samples"),
         (lambda: split(torch.tensor([0, 0, 0, 1]), 2, 2, 2), "class 1 has 1 samples"),
         (lambda: split(torch.arange(100) % 2, 2, -1, 2), "meta = -1"),
         (lambda: split(torch.arange(100) % 2, 2, 1, True), "select = True"),

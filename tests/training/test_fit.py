@@ -18,15 +18,20 @@ from torch import nn
 from training_kit import BILAW, CLASSES, Small, bits, config, dataset, differing, images, left_behind, settings_of
 
 from bilaw import cli, sealed
-from bilaw.config import Config
-from bilaw.datasets.data import Dataset
+from bilaw import settings as bilaw_settings
+from bilaw.config import AttackConfig, Config
+from bilaw.datasets.data import Dataset, Images
 from bilaw.margins import margin
 from bilaw.runs import Run
+from bilaw.settings import from_toml, override
 from bilaw.training import fit as fit_module
 from bilaw.training import loop
 from bilaw.training.fit import Watch, fit
 from bilaw.training.schedule import SCHEDULES
+from bilaw.training.setup import identity
 from bilaw.types import Batch
+
+GROUPS = bilaw_settings.groups()
 
 
 def train(settings, run=None, module=None, data=None, **watch):
@@ -414,3 +419,32 @@ def test_the_folder_says_what_was_run(tmp_path):
     assert any("BatchNorm" in line["text"] for line in told)
     assert json.loads(json.dumps(run.epochs())) == run.epochs()
     assert got.run == run.path
+
+
+def test_uneven_classes_are_trained_on_with_a_note(tmp_path):
+    held = images()
+    some = torch.cat([(held.y == c).nonzero().flatten()[:n] for c, n in enumerate((45, 45, 40, 8))])
+    told = []
+    uneven = Dataset("uneven", Images(held.x[some], held.y[some]), None, CLASSES, augment=False)
+    settings = config(optim__epochs=1, scheme__name="learned", data__meta="auto", data__select="auto")
+    train(settings, tmp_path / "run", data=uneven, note=told.append)
+    assert {len(part) for name, part in Run(tmp_path / "run").splits().items() if name != "train"} == {8}
+    assert any(text.startswith("class 3 has 8 of 138 samples: meta and select hold 8 samples each") for text in told)
+
+
+def test_a_run_goes_on_whatever_is_said_of_its_settings(tmp_path, monkeypatch):
+    run = stopped(tmp_path / "run", config(optim__lr=1))
+    group = bilaw_settings.groups()["optim"]
+    reworded = group._replace(settings=tuple(s._replace(meaning="in other words") for s in group.settings))
+    monkeypatch.setattr(bilaw_settings, "groups", lambda: {**GROUPS, "optim": reworded})
+    assert "in other words" in bilaw_settings.to_toml(Config())
+    assert fit(Small(), dataset(), run=run, resume=True).run == run
+
+
+def test_the_identity_is_of_names_and_values():
+    same = identity(Config())
+    assert identity(from_toml(bilaw_settings.to_toml(Config()))) == same
+    assert identity(override(Config(), {"attack.eps": 1})) == identity(Config(attack=AttackConfig(eps=1)))
+    assert identity(Config(attack=AttackConfig(eps=1.0))) == identity(Config(attack=AttackConfig(eps=1)))
+    others = [{"seed": 1}, {"data.name": "mnist"}, {"scheme.hidden": "64,64"}, {"optim.ema": 0.9}]
+    assert len({same, *(identity(override(Config(), values)) for values in others)}) == 5

@@ -13,6 +13,7 @@ from bilaw.runs import Run
 from bilaw.training import keepers, loop
 from bilaw.training.fit import Diverged, Interrupted, Watch, fit
 from bilaw.training.guards import Look
+from bilaw.training.setup import Setup
 
 NAN = math.nan
 
@@ -214,6 +215,22 @@ def test_the_role_that_overfits_is_switched_the_training_attack_first(tmp_path, 
     last = ("pgd" if "attack" in switches else attack, "pgd" if "meta.attack" in switches else meta)
     assert spy.attacks[-1] == last
     assert run.weights()[1] == [0, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("settings", "roles"),
+    [
+        ({"scheme__name": "learned"}, ("attack", "meta.attack")),
+        ({"scheme__name": "learned", "meta__loss": "plain"}, ("attack",)),
+        ({"scheme__name": "learned", "meta__attack": "pgd"}, ("attack",)),
+        ({"loss__name": "plain"}, ()),
+        ({}, ("attack",)),
+    ],
+)
+def test_the_roles_of_a_one_step_attack_are_those_that_attack(settings, roles):
+    setup = Setup(Small(), dataset(), config(attack__name="f-fgsm", **settings))
+    assert setup.one_step_roles(()) == roles
+    assert setup.one_step_roles(("attack", "meta.attack")) == ()
 
 
 def test_report_says_so_once_and_goes_on(tmp_path, monkeypatch):

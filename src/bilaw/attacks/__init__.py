@@ -1,7 +1,8 @@
 """Attacks: points inside the ball and inside [0, 1] that the classifier gets wrong.
 
 A new attack is one file here and one line in `ATTACKS`. Every entry is called with `eps` and the attack's own
-settings and returns an attack, called in turn with a classifier, a batch and a generator.
+settings and returns an attack, called in turn with a classifier, a batch and a generator. One that takes `objective`
+(what a loss would have it climb), and beside it only settings under `[attack]`, can be trained with by its name.
 """
 
 from bilaw.attacks.autoattack import STANDARD
@@ -13,8 +14,9 @@ from bilaw.attacks.pgd import PGD
 from bilaw.attacks.starts import STARTS
 from bilaw.attacks.top_fraction import TopFraction
 from bilaw.attacks.weight_aware import weight_aware_pgd
+from bilaw.signatures import Make
 
-ATTACKS = {
+ATTACKS: dict[str, Make] = {
     "none": NoAttack,
     "fgsm": fgsm,
     "f-fgsm": fast_fgsm,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, nn
 
+from bilaw.checks import check_images
 from bilaw.errors import number_at_least
 from bilaw.types import Adversarial, Batch, LogitsOf
 
@@ -27,4 +28,5 @@ class NoAttack:
         generator: Generator | None = None,
     ) -> Adversarial:
         """Return the batch as it came."""
+        check_images(batch.x, batch.y)
         return Adversarial(batch.x.detach(), torch.zeros_like(batch.y), steps=0)

@@ -42,7 +42,8 @@ class Linf:
     def __init__(self, x: Tensor, eps: float) -> None:
         self.x, self.eps = x, eps
         # The ball and the box are both intervals: one clamp between these does for the two.
-        self.low, self.high = (x - eps).clamp_min(0), (x + eps).clamp_max(1)
+        wide = _wide(x)
+        self.low, self.high = (_narrow(b, x) for b in ((wide - eps).clamp_min(0), (wide + eps).clamp_max(1)))
 
     def draw(self, generator: Generator | None) -> Tensor:
         """Draw each coordinate uniformly."""
@@ -90,9 +91,14 @@ class L2:
 
     def project(self, x_adv: Tensor) -> Tensor:
         """Shorten to eps, then clip; x itself lies in the box, so clipping shortens further still."""
-        perturbation = x_adv - self.x
-        shrink = (self.eps / _length(perturbation).clamp_min(_tiny(x_adv))).clamp_max(1)
-        return (self.x + shrink * perturbation).clamp(0, 1)
+        x = _wide(self.x)
+        perturbation = x_adv - x
+        shrink = (self.eps / _length(perturbation).clamp_min(_tiny(x))).clamp_max(1)
+        inside = (x + shrink * perturbation).clamp(0, 1)
+        if x is self.x:
+            return inside
+        nearest = inside.to(x_adv.dtype)
+        return torch.where(_length(nearest - x) > self.eps, _narrow(inside, self.x), nearest)
 
     @staticmethod
     def size(perturbation: Tensor) -> Tensor:
@@ -102,6 +108,22 @@ class L2:
 
 
 NORMS: dict[str, type[Ball]] = {"linf": Linf, "l2": L2}
+
+
+def _wide(x: Tensor) -> Tensor:
+    """Return half precision as float32, anything else as it is."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def _narrow(value: Tensor, x: Tensor) -> Tensor:
+    """Return `value`, in [0, 1], in the precision of `x`: rounded towards x, for to the nearest may leave the ball."""
+    if value.dtype == x.dtype:
+        return value
+    rounded, wide = value.to(x.dtype).abs(), x.to(value.dtype)  # abs: of -0 the next number is not above 0
+    away = (rounded - wide).abs() > (value - wide).abs()
+    # Numbers >= 0 are in the order of their bits: the next one towards x is one bit pattern away.
+    step = torch.where(away, (wide - rounded).sign(), 0).to(torch.int16)
+    return (rounded.view(torch.int16) + step).view(x.dtype)
 
 
 def _uniform(like: Tensor, generator: Generator | None) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 from bilaw.attacks.norms import NORMS
 from bilaw.attacks.objectives import OBJECTIVES, Objective, Value
 from bilaw.attacks.starts import STARTS
-from bilaw.checks import check_labels, check_shapes
+from bilaw.checks import check_images, check_labels
 from bilaw.errors import look_up, number_at_least, refuse, whole_at_least
 from bilaw.net import frozen
 from bilaw.types import Adversarial, Batch, LogitsOf
@@ -59,7 +59,7 @@ class PGD:
         self, logits_of: LogitsOf | nn.Module, batch: Batch, generator: Generator | None = None
     ) -> Adversarial:
         """Return adversarial points of `batch`; a module is attacked in eval mode and left as it was."""
-        check_shapes(batch.x, batch.y)
+        check_images(batch.x, batch.y)
         if torch.is_inference_mode_enabled():
             refuse("mode", "torch.inference_mode()", "torch.no_grad() or no such block: attacks take gradients")
         batch = batch._replace(x=batch.x.detach())

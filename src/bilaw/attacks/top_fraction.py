@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, nn
 
+from bilaw.checks import check_images
 from bilaw.errors import number_at_least, refuse
 from bilaw.net import frozen
 from bilaw.types import Adversarial, Attack, Batch, LogitsOf, Scheme, Terms
@@ -37,6 +38,7 @@ class TopFraction:
         self, logits_of: LogitsOf | nn.Module, batch: Batch, generator: Generator | None = None
     ) -> Adversarial:
         """Attack the heaviest samples of `batch`."""
+        check_images(batch.x, batch.y)
         classifier, batch = frozen(logits_of), batch._replace(x=batch.x.detach())
         with torch.no_grad():
             logits = classifier(batch.x)

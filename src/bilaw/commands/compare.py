@@ -34,7 +34,7 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table, and what stands behind its marks."""
-    found = compare(_named([_judged(asked) for asked in arguments.folders]))
+    found = compare(_all_judged(arguments.folders))
     if arguments.json:
         print(json.dumps(as_json(found)))
         return 0
@@ -87,30 +87,39 @@ def as_json(found: Comparison) -> dict[str, Any]:
     return {"attacks": found.attacks, "rows": rows, "differences": differences}
 
 
-def _judged(asked: str) -> Judged:
-    places = [place for place in (Path(asked), RUNS / asked) if place.is_dir()]
+def _folder(asked: str) -> Path:
+    places = [place for place in (Path(asked), RUNS / asked) if place.is_dir()] if asked else []
     if not places:
         refuse("RUN", asked, "the folder of an evaluated run (`bilaw runs` lists runs, `bilaw evaluate` measures one)")
-    folder = places[0]
+    return places[0]
+
+
+def _judged(folder: Path) -> Judged:
     run = runs.Run(folder)
     if not run.config_file.is_file():
         return open_judged(folder, str(folder), str(folder))
     config = run.config()
     group = f"{names(config)[2]}\n{to_toml(replace(config, seed=0))}"
-    return open_judged(run.evaluation, folder.name, group)
+    return open_judged(run.evaluation, str(folder), group)
+
+
+def _all_judged(asked: list[str]) -> list[Judged]:
+    """Return what was asked for, each named by its folder, or by its path where two folders have one name."""
+    folders = [_folder(one) for one in asked]
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        refuse("RUN", " ".join(asked), "each run once")
+    short = [folder.name for folder in folders]
+    judged = [_judged(folder) for folder in folders]
+    named = [one if short.count(Path(one.name).name) > 1 else one._replace(name=Path(one.name).name) for one in judged]
+    return _named(named)
 
 
 def _named(judged: list[Judged]) -> list[Judged]:
-    """Return them with their groups named: a run alone by its folder, several seeds by what they share."""
-    paths = [one.name for one in judged]
-    if len(set(paths)) < len(paths):
-        refuse("RUN", " ".join(paths), "each run once")
+    """Return them with their groups named: a run alone by its own name, several seeds by what they share."""
     shared = {one.group: [other.name for other in judged if other.group == one.group] for one in judged}
 
     def name(group: str) -> str:
-        members = shared[group]
-        return (
-            members[0] if len(members) == 1 else f"{group.splitlines()[0]} ({len(members)} seeds: {', '.join(members)})"
-        )
+        members, method = shared[group], group.splitlines()[0]
+        return members[0] if len(members) == 1 else f"{method} ({len(members)} seeds: {', '.join(members)})"
 
     return [one._replace(group=name(one.group)) for one in judged]

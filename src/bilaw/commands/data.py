@@ -42,7 +42,8 @@ def add_parser(commands: Any) -> None:
     check = actions.add_parser(
         "check",
         help="check what lies in the cache folder against the known checksums",
-        description="Check data sets against their known checksums. The exit status is 1 if one is not right.",
+        description="Check data sets against their known checksums. A wrong file is removed from the cache folder; "
+        "the exit status is then 1.",
     )
     check.add_argument("names", metavar="NAME", nargs="*", help="data sets (default: all that are there)")
     for action in (get, show, check):
@@ -116,7 +117,7 @@ def _check_one(name: str, root: str | None) -> int:
         _say(f"{OFFLINE}: comes with bilaw")
         return 0
     known, suffix = KNOWN[name], f" --root {root}" if root else ""
-    wrong = faults(known, root)
+    wrong = faults(known, root, remove=True)
     if not wrong:
         size = sum(file.size for file in known.files)
         _say(f"{name}: right ({len(known.files)} files, {size:,} bytes, in {folder_of(known, root)})")

@@ -63,6 +63,11 @@ class Batches:
         """Return the number of batches in an epoch."""
         return self.steps
 
+    @property
+    def smallest(self) -> int:
+        """Return the size of the smallest batch: the last one."""
+        return len(self.index[self._span(self.steps - 1)])
+
     def at(self, epoch: int, step: int) -> Batch:
         """Return batch `step` of `epoch`."""
         plan = self.plan(epoch)

@@ -6,7 +6,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from bilaw.datasets.known import Known
+from bilaw.datasets.known import File, Known
 from bilaw.datasets.verify import check, check_file, expected_md5
 from bilaw.errors import refuse
 
@@ -36,15 +36,34 @@ def is_complete(known: Known, root: Path | str | None = None) -> bool:
     return all((folder_of(known, root) / file.name).is_file() for file in known.files)
 
 
-def faults(known: Known, root: Path | str | None = None) -> dict[str, str]:
-    """Return what is wrong with each file that is not as it should be, by its name."""
+def faults(known: Known, root: Path | str | None = None, remove: bool = False) -> dict[str, str]:
+    """Return what is wrong with each file that is not as it should be, by its name; `remove` discards what is wrong."""
     found = {}
     for file in known.files:
+        path = folder_of(known, root) / file.name
         try:
-            check_file(folder_of(known, root) / file.name, file)
-        except (ValueError, OSError) as error:
+            check_file(path, file)
+        except ValueError as error:
+            found[file.name] = str(error) + (discard(path, file) if remove else "")
+        except OSError as error:
             found[file.name] = str(error)
     return found
+
+
+def discard(path: Path, file: File) -> str:
+    """Remove a file whose content was found wrong from the cache, and return what to say of it.
+
+    What is not known to be wrong stays, and so does what lies elsewhere: behind a folder that is a link.
+    """
+    if not path.is_file() or (path.stat().st_size == file.size and expected_md5(path, file) is None):
+        return ""
+    if path.parent.is_symlink():
+        return f"; left where it is, for {path.parent} is a link"
+    try:
+        path.unlink()  # of a link, the link alone
+    except OSError as error:
+        return f"; it could not be removed ({error.strerror or error})"
+    return "; it was removed"
 
 
 def content(known: Known, root: Path | str | None = None) -> list[bytearray]:
@@ -64,6 +83,9 @@ def content(known: Known, root: Path | str | None = None) -> list[bytearray]:
         with path.open("rb") as stream:
             stream.readinto(raw)
         found = hashlib.md5(raw, usedforsecurity=False).hexdigest()
-        check(str(path), (size, found), (file.size, expected_md5(path, file)), remedy=f"; to replace it: {command}")
+        try:
+            check(str(path), (size, found), (file.size, expected_md5(path, file)))
+        except ValueError as error:
+            raise ValueError(f"{error}{discard(path, file)}; to get it again: {command}") from None
         held.append(raw)
     return held

@@ -12,6 +12,7 @@ from bilaw.rng import generator
 
 HELD_OUT = 1000  # the paper's size of the meta set; select gets the same
 HELD_OUT_SHARE = 0.15  # at most this share of a training set too small for that
+CLASS_SHARE = 0.25  # and at most this share of its smallest class: splits are balanced, data need not be
 
 
 class Split(NamedTuple):
@@ -28,22 +29,45 @@ def default_size(n: int) -> int:
     >>> default_size(60_000), default_size(1_347)
     (1000, 202)
     """
-    return min(HELD_OUT, int(n * HELD_OUT_SHARE))
+    return min(HELD_OUT, max(1, int(n * HELD_OUT_SHARE)))
+
+
+def fitting_size(counts: Tensor) -> int:
+    """Return the default for classes of these sizes: no split takes much of the smallest one, each some of it.
+
+    >>> fitting_size(torch.tensor([900, 80, 20])), fitting_size(torch.tensor([340, 330, 330]))
+    (15, 150)
+    """
+    return min(default_size(int(counts.sum())), len(counts) * max(1, int(counts.min() * CLASS_SHARE)))
+
+
+def about_sizes(y: Tensor, classes: int, learns: bool) -> list[str]:
+    """Return what is worth knowing of default sizes: that a small class keeps them small."""
+    counts = class_counts(y, classes)
+    size, usual = fitting_size(counts), default_size(len(y))
+    if size == usual:
+        return []
+    what, settings = (
+        ("meta and select hold", "data.meta and data.select") if learns else ("select holds", "data.select")
+    )
+    small = f"class {int(counts.argmin())} has {int(counts.min())} of {len(y)} samples"
+    return [f"{small}: {what} {size} samples{' each' * learns}, not {usual}; {settings} would set it"]
 
 
 def split(y: Tensor, classes: int, meta: int | None = None, select: int | None = None, seed: int = 0) -> Split:
     """Return the train, meta and select indices of a training set with labels `y` (N,).
 
     `select` depends on the seed and its own size only, never on `meta`: a method without a meta set
-    (`meta=0`) selects on the same samples as one with it. None stands for `default_size(N)`.
+    (`meta=0`) selects on the same samples as one with it. None stands for `fitting_size`.
 
     >>> parts = split(torch.arange(60) % 3, classes=3, meta=6, select=9)
     >>> [len(part) for part in parts], torch.bincount(parts.meta % 3).tolist()
     ([45, 6, 9], [2, 2, 2])
     """
-    meta = _checked("meta", default_size(len(y)) if meta is None else meta)
-    select = _checked("select", default_size(len(y)) if select is None else select)
+    chosen = [(f"data.{name}", size) for name, size in (("meta", meta), ("select", select)) if size]
     counts = class_counts(y, classes)
+    meta = _checked("meta", fitting_size(counts) if meta is None else meta)
+    select = _checked("select", fitting_size(counts) if select is None else select)
     want_select = quotas(select, classes, seed, "select")
     want_meta = quotas(meta, classes, seed, "meta")
     parts: tuple[list[Tensor], list[Tensor], list[Tensor]] = ([], [], [])
@@ -51,8 +75,8 @@ def split(y: Tensor, classes: int, meta: int | None = None, select: int | None =
         s, m, held = int(want_select[c]), int(want_meta[c]), int(counts[c])
         if held < s + m + 1:
             refuse(
-                "meta + select",
-                meta + select,
+                " + ".join(name for name, _ in chosen or (("data.meta", 0), ("data.select", 0))),
+                sum(size for _, size in chosen) or meta + select,
                 f"at most what every class can give and keep one sample to train on: class {c} has {held} "
                 f"samples and would give {s} to select and {m} to meta",
             )

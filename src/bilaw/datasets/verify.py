@@ -44,19 +44,19 @@ def place(target: Path, file: File, chunks: Iterable[bytes], vouched: bool = Fal
             write_text(_md5_beside(target), f"{digest.hexdigest()}  {target.name}\n")
 
 
-def check(name: str, found: tuple[int, str], expected: tuple[int, str | None], remedy: str = "") -> None:
-    """Refuse content whose (size, md5) is not as expected; `remedy` says what to do about it.
+def check(name: str, found: tuple[int, str], expected: tuple[int, str | None]) -> None:
+    """Refuse content whose (size, md5) is not as expected.
 
     >>> check("t10k-labels-idx1-ubyte", (9000, ""), (10008, ""))
     Traceback (most recent call last):
     ValueError: t10k-labels-idx1-ubyte = '9000 bytes' is not accepted; it takes 10008 bytes
     """
     if found[0] != expected[0]:
-        refuse(name, f"{found[0]} bytes", f"{expected[0]} bytes{remedy}")
+        refuse(name, f"{found[0]} bytes", f"{expected[0]} bytes")
     if expected[1] is None:
-        refuse(name, f"md5 {found[1]}", f"a file whose md5 was written down beside it when it was got{remedy}")
+        refuse(name, f"md5 {found[1]}", "a file whose md5 was written down beside it when it was got")
     if found[1] != expected[1]:
-        refuse(name, f"md5 {found[1]}", f"md5 {expected[1]}{remedy}")
+        refuse(name, f"md5 {found[1]}", f"md5 {expected[1]}")
 
 
 def check_file(path: Path, file: File) -> None:

@@ -10,7 +10,7 @@ import torch
 from bilaw.config import Config
 from bilaw.datasets.batches import Batches
 from bilaw.datasets.data import Images, Lazy, Samples, take
-from bilaw.datasets.splits import Split, split
+from bilaw.datasets.splits import Split, about_sizes, split
 from bilaw.datasets.stores import Kept, store
 
 
@@ -21,6 +21,7 @@ class Feed(NamedTuple):
     train: Batches
     meta: Batches | None  # None: nothing learns from it
     select: Images  # on the device
+    notes: list[str]  # on what was held out
 
 
 def feed(samples: Samples, classes: int, augment: bool, config: Config, device: torch.device | str) -> Feed:
@@ -30,17 +31,19 @@ def feed(samples: Samples, classes: int, augment: bool, config: Config, device: 
     """
     data, optim, learns = config.data, config.optim, config.scheme.learns
     parts = split(samples.y, classes, data.meta if learns else 0, data.select, data.split_seed)
+    sizes = [data.select, *([data.meta] if learns else [])]
+    notes = about_sizes(samples.y, classes, learns) if None in sizes else []
     held = store(samples, device)
     augment = augment if data.augment is None else data.augment
     train = Batches(held, parts.train, size=optim.batch, seed=config.seed, purpose="train", augment=augment)
     select = Images(*(part.to(device) for part in take(samples, parts.select)))
     if not learns:
-        return Feed(parts, train, None, select)
+        return Feed(parts, train, None, select, notes)
     size = min(config.meta.batch, len(parts.meta))
     # A streamed set is read ahead for training; the meta set, small and asked for every step, is read once.
     source = Kept(samples, parts.meta, device) if held.prefetch else held
     meta = Batches(source, parts.meta, size=size, seed=config.seed, purpose="meta", least=size)
-    return Feed(parts, train, meta, select)
+    return Feed(parts, train, meta, select, notes)
 
 
 def digest(samples: Samples) -> str:

@@ -25,6 +25,7 @@ from bilaw.training.environment import environment
 from bilaw.training.guards import Diverged, Interrupted
 from bilaw.training.keepers import Folder, Keeper, Memory
 from bilaw.training.loop import Loop
+from bilaw.training.paths import absolute
 from bilaw.training.setup import Setup, identity
 from bilaw.training.watch import Epoch, Watch
 from bilaw.weighting import Omega
@@ -78,7 +79,8 @@ def fit(
     home = _device(module)
     with computing(config.compute):
         try:
-            setup = Setup(module, dataset, config)
+            setup = Setup(module, dataset, config)  # names paths as the user did, in what it refuses
+            setup.write_down(absolute(config) if isinstance(data, str) else replace(absolute(config), data=config.data))
             with closing(_keeper(setup, folder, resume)) as keeper:
                 loop = Loop(setup, keeper, watch)
                 if resume:

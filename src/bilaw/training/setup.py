@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +13,11 @@ from torch import nn
 from bilaw import sealed
 from bilaw.config import SINGLE_STEP, Config
 from bilaw.datasets.data import Dataset
-from bilaw.models.door import check_model
+from bilaw.models.door import check_batch, check_derivative, check_model
 from bilaw.net import Net
-from bilaw.settings import to_toml
+from bilaw.settings import parse, to_toml
 from bilaw.training.average import Average
-from bilaw.training.build import build_method, build_weighting
+from bilaw.training.build import build_loss, build_method, build_weighting
 from bilaw.training.feed import digest, feed
 from bilaw.training.history import Seen
 from bilaw.training.state import State
@@ -39,7 +40,7 @@ class Setup:
             channels_last=bool(compute.channels_last),
             compile=compute.compile,
         )
-        self.notes = [*data.notes, *check_model(self.net, self.feed.train.at(0, 0).x[:TRIED], self.classes)]
+        self.notes = [*data.notes, *self.feed.notes, *self._try_model()]
         self.optimizer = torch.optim.SGD(
             self.net.theta.values(), lr=optim.lr, momentum=optim.momentum, weight_decay=optim.weight_decay
         )
@@ -58,6 +59,20 @@ class Setup:
         }
         if self.omega and not self.learned:
             self.identity["scheme.network"] = sealed.digest(self.omega.network.state_dict())
+
+    def write_down(self, config: Config) -> None:
+        """Take the settings in the words of the run's folder."""
+        self.config, self.identity["config"] = config, identity(config)
+
+    def _try_model(self) -> list[str]:
+        x = self.feed.train.at(0, 0).x[:TRIED]
+        notes = check_model(self.net, x, self.classes)
+        if self.feed.meta:
+            check_derivative(self.net, x, self.config.meta.derivative)
+        for setting, batches in (("optim.batch", self.feed.train), ("meta.batch", self.feed.meta)):
+            if batches and batches.smallest < len(x):
+                check_batch(self.net, x[: batches.smallest], setting)
+        return notes
 
     @property
     def weighs(self) -> bool:
@@ -78,9 +93,11 @@ class Setup:
     def one_step_roles(self, switched: tuple[str, ...]) -> tuple[str, ...]:
         """Return the roles that attack with a single step: "attack", "meta.attack"."""
         config = self.switched(switched)
-        meta = config.meta.attack or config.attack.name
-        held = {"attack": config.attack.name, **({"meta.attack": meta} if config.scheme.learns else {})}
-        return tuple(role for role, name in held.items() if name in SINGLE_STEP and config.loss.name != "plain")
+        loss, meta = config.loss, config.meta
+        held = {"attack": (loss, config.attack.name)}
+        if config.scheme.learns:
+            held["meta.attack"] = (replace(loss, name=meta.loss or loss.name), meta.attack or config.attack.name)
+        return tuple(role for role, (loss, name) in held.items() if name in SINGLE_STEP and build_loss(loss).attacked)
 
     def switched(self, roles: tuple[str, ...]) -> Config:
         """Return the settings with PGD in the roles whose one-step attack overfitted."""
@@ -99,8 +116,8 @@ class Setup:
 
 
 def identity(config: Config) -> str:
-    """Return a hash of the settings."""
-    return _digest(to_toml(config))
+    """Return a hash of the settings' names and values, as a file holds them; what is said of them may change."""
+    return _digest(json.dumps(parse(to_toml(config)), sort_keys=True))
 
 
 def _digest(text: str) -> str:

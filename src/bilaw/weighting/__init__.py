@@ -1,8 +1,10 @@
 """Weighting schemes: raw weights per sample.
 
-A new scheme is one file here and one line in `SCHEMES`.
+A new scheme is one file here and one line in `SCHEMES`. Those settings under `[scheme]` that it takes are passed by
+name.
 """
 
+from bilaw.signatures import Make
 from bilaw.weighting.features import FEATURES
 from bilaw.weighting.gairat import Gairat
 from bilaw.weighting.learned import Learned
@@ -14,7 +16,7 @@ from bilaw.weighting.presets import PRESETS, Weighting, preset
 from bilaw.weighting.uniform import Uniform
 from bilaw.weighting.wmmr import Wmmr
 
-SCHEMES = {
+SCHEMES: dict[str, Make] = {
     "uniform": Uniform,
     "gairat": Gairat,
     "wmmr": Wmmr,

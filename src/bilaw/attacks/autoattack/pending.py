@@ -12,7 +12,7 @@ from typing import TypeVar
 import torch
 from torch import Generator, Tensor, nn
 
-from bilaw.checks import check_labels, check_shapes
+from bilaw.checks import check_images, check_labels
 from bilaw.errors import refuse
 from bilaw.net import frozen
 from bilaw.types import Adversarial, Batch, LogitsOf
@@ -56,7 +56,7 @@ class Pending:
 
 def pending(logits_of: LogitsOf | nn.Module, batch: Batch) -> Pending:
     """Return the batch with its samples that are misclassified as they are already out of it."""
-    check_shapes(batch.x, batch.y)
+    check_images(batch.x, batch.y)
     if torch.is_inference_mode_enabled():
         refuse("mode", "torch.inference_mode()", "torch.no_grad() or no such block: attacks take gradients")
     classifier, x = frozen(logits_of), batch.x.detach()
