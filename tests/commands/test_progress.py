@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from bilaw.commands import progress
+from bilaw.commands.evaluate_progress import evaluation_progress
 from bilaw.commands.progress import Clock, training_progress
 from bilaw.training.watch import Epoch
 
@@ -138,3 +139,26 @@ def test_a_terminal_of_ascii_gets_a_bar_of_ascii() -> None:
             watch.epoch(JUDGED)
         out.flush()
         assert b"2/4" in held.getvalue()
+
+
+def test_an_evaluation_has_a_bar_on_a_terminal_and_says_each_accuracy_once_known() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=100)
+    with evaluation_progress(console, "a[b]c") as watch:
+        watch.work(10, 100)
+        watch.work(50, 100)
+        watch.suite("pgd-2", 0.5, 40)
+        watch.note("[red]look")
+    text = out.getvalue()
+    assert all(part in text for part in ("a[b]c", "50%", " left", "pgd-2: 50.00% of 40", "note: [red]look"))
+
+
+def test_an_evaluation_elsewhere_is_a_line_an_attack() -> None:
+    out = io.StringIO()
+    with evaluation_progress(Console(file=out, width=20), "a[b]c") as watch:
+        watch.work(10, 100)
+        watch.suite("weight-aware-20:runs/[a]", 0.5, 40)
+    assert out.getvalue() == "weight-aware-20:runs/[a]: 50.00% of 40\n"
+    with evaluation_progress(Console(file=out), "again", quiet=True) as watch:
+        watch.work(10, 100)
+    assert "again" not in out.getvalue()

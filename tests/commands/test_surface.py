@@ -50,7 +50,7 @@ def test_what_auto_means_is_said_of_every_setting_that_takes_it() -> None:
     assert silent == ["scheme.network"]  # auto stands for no network there
 
 
-@pytest.mark.parametrize("command", ["demo", "data", "train", "runs"])
+@pytest.mark.parametrize("command", ["demo", "data", "train", "evaluate", "compare", "runs"])
 def test_every_command_has_a_help_that_fits_a_screen(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,7 +66,7 @@ def test_bilaw_alone_shows_its_commands_and_ends_with_status_2(capsys: pytest.Ca
     assert main([]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert all(command in err for command in ("demo", "data", "train", "runs"))
+    assert all(command in err for command in ("demo", "data", "train", "evaluate", "compare", "runs"))
 
 
 def test_ctrl_c_ends_any_command_in_one_line(

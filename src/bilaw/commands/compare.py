@@ -18,6 +18,8 @@ from bilaw.errors import refuse
 from bilaw.evaluation.compare import LEVEL, Cell, Comparison, Difference, Judged, compare, open_judged
 from bilaw.settings import to_toml
 
+WIDE = 10_000  # off a terminal there is no width to fold to: one line a row, for whatever reads it
+
 
 def add_parser(commands: Any) -> None:
     """Describe the command."""
@@ -39,13 +41,13 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(as_json(found)))
         return 0
     table = Table(box=None, pad_edge=False)
-    table.add_column("run", overflow="fold")
+    table.add_column("run", overflow="fold", no_wrap=False)
     for attack in found.attacks:
         table.add_column(attack, justify="right", no_wrap=True)
     for name, row in found.rows.items():
         table.add_row(Text(name), *(Text(told(row[attack])) for attack in found.attacks))
     console = Console()
-    console.print(table, width=None if console.is_terminal else console.measure(table).maximum)
+    (console if console.is_terminal else Console(width=WIDE)).print(table)
     cells = [cell for row in found.rows.values() for cell in row.values()]
     if any(cell.best for cell in cells):
         print(f"* better than every other row, p < {LEVEL:g}")

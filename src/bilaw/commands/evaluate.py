@@ -12,7 +12,6 @@ from rich.console import Console
 from torch import nn
 
 from bilaw import runs
-from bilaw.attacks.autoattack import STANDARD
 from bilaw.commands.evaluate_progress import evaluation_progress
 from bilaw.commands.train import RUNS, names
 from bilaw.config import ComputeConfig
@@ -31,14 +30,13 @@ from bilaw.settings import number_or_fraction
 from bilaw.training.pretrained import load_omega
 from bilaw.weighting import Omega
 
-ATTACKS = f"""
-attacks, as in --attacks clean,pgd-20,autoattack:
-  autoattack          AutoAttack standard: {", ".join(STANDARD)}
-  {", ".join(SINGLE)}
-  pgd-20 cw-20 kl-20  PGD on the cross-entropy, the margin, the KL
-  pgd-20x5            the worst of 5 restarts
-  weight-aware-20     PGD on the run's own weighted loss (full knowledge)
-  weight-aware-20:RUN the same with another run's weight network (partial)"""
+DESCRIPTION = """\
+Measure TARGET (a run, a .safetensors file, or module:function): accuracies with
+95 % intervals, a verdict on every sample, and an audit. A killed evaluation
+goes on where it was when the same command is given again."""
+ATTACKS = f"""\
+attacks: autoattack, {", ".join(SINGLE)},
+pgd-20, cw-20, kl-20, pgd-20x5 (restarts), weight-aware-20, weight-aware-20:RUN"""
 
 
 def add_parser(commands: Any) -> None:
@@ -46,27 +44,27 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "evaluate",
         help="measure clean and robust accuracy, with intervals and an audit",
-        description="Measure a classifier: accuracies with 95 %% intervals, a verdict on every sample, and an audit of "
-        "the numbers. A killed evaluation goes on where it was when the same command is given again.",
+        usage="bilaw evaluate TARGET [options]",
+        description=DESCRIPTION,
         epilog=ATTACKS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
     )
-    parser.add_argument("target", metavar="TARGET", help="a run, a .safetensors file, or module:function (a model)")
+    parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+    parser.add_argument("target", metavar="TARGET", help=argparse.SUPPRESS)
     parser.add_argument("--attacks", metavar="A,B", default=",".join(USUAL), help="default: %(default)s")
-    parser.add_argument("--model", metavar="NAME", help="of a .safetensors file: the model its weights belong to")
-    parser.add_argument("--data", metavar="NAME", help="the data, as in `bilaw train --data.name` (default: the run's)")
-    parser.add_argument("--eps", metavar="X", help="radius of the ball, such as 8/255 (default: the run's)")
-    parser.add_argument("--norm", metavar="NAME", help="linf or l2 (default: the run's, else linf)")
-    parser.add_argument(
-        "--samples", metavar="N|all", default=str(SAMPLES), help="default: %(default)s, always the same"
-    )
-    parser.add_argument("--audit", metavar="N", default="200", help="samples of the audit, 0 for none (default: 200)")
-    parser.add_argument("--points", action="store_true", help="keep the adversarial points, too")
+    parser.add_argument("--model", metavar="NAME", help="whose weights the .safetensors file holds")
+    parser.add_argument("--data", metavar="NAME", help="as `bilaw train --data.name` (default: the run's)")
+    parser.add_argument("--eps", metavar="X", help="radius, such as 8/255 (default: the run's)")
+    parser.add_argument("--norm", metavar="NAME", help="linf or l2 (default: the run's, or linf)")
+    parser.add_argument("--samples", metavar="N", default=str(SAMPLES), help="or all (default: %(default)s)")
+    parser.add_argument("--audit", metavar="N", default="200", help="samples of the audit (default: 200; 0: none)")
+    parser.add_argument("--points", action="store_true", help="keep the adversarial points")
     parser.add_argument("--seed", metavar="N", default="0", help="default: %(default)s")
-    parser.add_argument("--batch", metavar="N", help="samples at a time (default: 128 on a CPU, else 512)")
+    parser.add_argument("--batch", metavar="N", help="default: 128 on a CPU, else 512")
     parser.add_argument("--device", metavar="NAME", help="default: a GPU if there is one")
-    parser.add_argument("--threads", metavar="N", help="CPU threads (default: PyTorch's choice)")
-    parser.add_argument("--out", metavar="DIR", help="default: RUN/evaluation, else evaluations/TARGET-NORM-EPS")
+    parser.add_argument("--threads", metavar="N", help="default: PyTorch's choice")
+    parser.add_argument("--out", metavar="DIR", help="default: RUN/evaluation, or in evaluations/")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 
 from bilaw import sealed
 from bilaw.config import ComputeConfig
+from bilaw.datasets.arrays import from_arrays
 from bilaw.datasets.augment import to_unit
 from bilaw.datasets.data import Dataset, Images, Samples, take
 from bilaw.datasets.own import as_dataset
@@ -88,11 +88,14 @@ def evaluate(
     True
     """
     watch = watch or Watch()
+    if torch.is_inference_mode_enabled():
+        refuse("mode", "torch.inference_mode()", "no such block around it: attacks take gradients")
     dataset = _dataset(data, y)
     held, half = (dataset.test, "test") if dataset.test is not None else (dataset.train, "all")
     compute = resolve(compute or ComputeConfig(), model if isinstance(model, nn.Module) else nn.Identity())
     device = torch.device(compute.device or "cpu")
-    plan = Plan(eps, norm, tuple(attacks), samples, seed, batch or BATCHES.get(device.type, BATCH), audit, points)
+    size = BATCHES.get(device.type, BATCH) if batch is None else batch
+    plan = Plan(eps, norm, tuple(attacks), samples, seed, size, audit, points)
     known = (isinstance(data, str) and data in DATASETS) or dataset.name in DATASETS
     index = fixed_index(len(held.y), plan, known)
     home = _home(model)
@@ -101,11 +104,12 @@ def evaluate(
             subject = _subject(model, device, bool(compute.channels_last))
             first = take(held, index[:8])
             classes = None if y is not None else len(dataset.classes)
-            k = check_outputs(subject, first, classes, plan)
+            seen = check_outputs(subject, first, held.y, classes, plan)
+            k = seen.shape[1]
             images = _held(held, index)
             told = {
                 "bilaw": __version__,
-                "model": {"name": name or _name(model), **_digest(subject, first), **(about or {})},
+                "model": {"name": name or _name(model), **_digest(subject, first, seen), **(about or {})},
                 "data": {
                     "name": dataset.name,
                     "half": half,
@@ -154,7 +158,8 @@ def _again(result: dict[str, Any], store: Folder) -> Evaluation:
 
 def _dataset(data: Any, y: Any) -> Dataset:
     if y is not None:
-        return as_dataset((data, y))
+        half = from_arrays(data, y, "test")
+        return Dataset("own data", half.samples, None, (), augment=False, notes=half.notes)
     return load_data(data) if isinstance(data, str) else as_dataset(data)
 
 
@@ -180,16 +185,18 @@ def _name(model: nn.Module | LogitsOf) -> str:
     return f"{getattr(kind, '__module__', '')}:{getattr(kind, '__qualname__', type(model).__name__)}"
 
 
-def _digest(subject: Subject, first: Images) -> dict[str, Any]:
-    """Return how many parameters the model has, and a hash by which it is known again."""
-    if subject.module is not None:
-        held = {name: value for name, value in subject.module.state_dict().items() if isinstance(value, Tensor)}
-        count = sum(value.numel() for value in subject.module.parameters())
-        return {"parameters": count, "digest": sealed.digest(held)}
+def _digest(subject: Subject, first: Images, seen: Tensor) -> dict[str, Any]:
+    """Return how many parameters the model has, and a hash of its weights and of its logits on the first samples."""
     with torch.no_grad():
-        logits = subject.logits_of(to_unit(first.x.to(subject.device))).double().cpu()
-    rounded = (logits / logits.abs().max().clamp_min(1e-12) * 1e4).round()  # the last digits may differ elsewhere
-    return {"parameters": None, "digest": sealed.digest({"logits": rounded})}
+        again = subject.logits_of(to_unit(first.x.to(subject.device)))
+    rounded = (seen.double() / seen.abs().max().clamp_min(1e-12) * 1e4).round()  # the last digits may differ elsewhere
+    held = {"logits": rounded} if torch.equal(seen, again) else {}  # what a model does may not be in its weights
+    count = None
+    if subject.module is not None:
+        state = subject.module.state_dict()
+        held |= {f"module {name}": value for name, value in state.items() if isinstance(value, Tensor)}
+        count = sum(value.numel() for value in subject.module.parameters())
+    return {"parameters": count, "digest": sealed.digest(held)}
 
 
 def _data_digest(images: Images, index: Tensor) -> str:
@@ -208,12 +215,11 @@ def _environment(device: torch.device) -> dict[str, Any]:
 def _folder(out: Path | str | None, told: Mapping[str, Any], plan: Plan, omegas: Mapping[str, str]) -> Folder | None:
     if out is None:
         return None
-    settings = json.dumps({**plan.settings(), **omegas, "bilaw": told["bilaw"]}, sort_keys=True)
+    settings = {**plan.settings(), **omegas, "bilaw": told["bilaw"]}
     manifest = {
+        "data": told["data"]["digest"],  # first: other data give other logits, and so another model
         "model": told["model"]["digest"],
-        "data": told["data"]["digest"],
-        "settings": hashlib.blake2b(settings.encode(), digest_size=16).hexdigest(),
-        "in words": json.loads(settings),
+        "settings": settings,
     }
     return Folder(out, manifest)
 

@@ -93,6 +93,12 @@ def gradients(trial: Trial) -> Finding:
     return Finding("gradients", PASS, figure, "the loss of every image has a gradient")
 
 
+def climbable(trial: Trial) -> bool:
+    """Tell whether gradients reach the images at all; where they do not, only attacks without any can be run."""
+    with torch.enable_grad():
+        return trial.logits_of(trial.x[:1].detach().requires_grad_()).requires_grad
+
+
 def _dead(trial: Trial, loss: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """Return for which samples the loss has no gradient with respect to the image: (N,) bool."""
     found = []

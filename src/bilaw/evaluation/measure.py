@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +15,9 @@ from bilaw.attacks import NoAttack
 from bilaw.datasets.augment import to_unit
 from bilaw.datasets.data import Images
 from bilaw.errors import refuse
-from bilaw.evaluation.attack_checks import ATTACK_CHECKS
+from bilaw.evaluation.attack_checks import GRADIENT_CHECKS, VERDICT_CHECKS
 from bilaw.evaluation.findings import FAIL, Finding, Outcome, Trial
-from bilaw.evaluation.forward_checks import FORWARD_CHECKS
+from bilaw.evaluation.forward_checks import FORWARD_CHECKS, climbable
 from bilaw.evaluation.plan import Plan
 from bilaw.evaluation.store import Memory, Store
 from bilaw.evaluation.suites import CLEAN, Suite
@@ -88,7 +89,8 @@ def measure(
             attacks,
             work.strays,
         )
-        audit += [check(trial, seen) for check in ATTACK_CHECKS]
+        checks = (*GRADIENT_CHECKS, *VERDICT_CHECKS) if climbable(trial) else VERDICT_CHECKS
+        audit += [check(trial, seen) for check in checks]
     return Measured(verdicts, attacks, audit, seconds)
 
 
@@ -110,7 +112,7 @@ class _Work:
         robust = torch.ones(n, dtype=torch.bool) if clean is None else clean.robust.clone()
         by = torch.where(robust, SURVIVED, ALREADY).to(torch.int8)
         loss = torch.full((n,), -torch.inf) if clean is None else clean.loss.clone()
-        points = to_unit(self.held.x.cpu()) if self.plan.points and suite.name != CLEAN else None
+        points = to_unit(self.held.x.cpu()).clone() if self.plan.points and suite.name != CLEAN else None
         costs, self.strays[suite.name] = suite.passes(), 0
         for place, (name, attack) in enumerate(suite.attacks.items()):
             left = robust.nonzero()[:, 0]
@@ -134,7 +136,10 @@ class _Work:
 
     def _part(self, suite: str, name: str, attack: Any, place: int, start: int, part: Tensor) -> dict[str, Tensor]:
         """Return what becomes of the samples `part`, from the store if it is known already."""
-        key = f"{''.join(c if c.isalnum() or c in '-.' else '_' for c in suite)}-{place}-{start:06d}"
+        word = "".join(c if c.isalnum() or c in "-." else "_" for c in suite)
+        if word != suite:  # two names may come to the same word
+            word += f"-{hashlib.blake2b(suite.encode(), digest_size=4).hexdigest()}"
+        key = f"{word}-{place}-{start:06d}"
         found = self.store.part(key)
         if found is not None and torch.equal(found["place"], part):
             return found
@@ -166,8 +171,8 @@ def _trial(subject: Subject, held: Images, plan: Plan) -> Trial | None:
 GRADIENT_FREE = (CLEAN, "square")
 
 
-def check_outputs(subject: Subject, held: Images, classes: int | None, plan: Plan) -> int:
-    """Refuse what gives no finite logits, one for each class, or no gradient; return how many logits they are."""
+def check_outputs(subject: Subject, held: Images, y: Tensor, classes: int | None, plan: Plan) -> Tensor:
+    """Refuse what gives no finite logits, one for each class, or no gradient; return the logits."""
     x = to_unit(held.x.to(subject.device)).requires_grad_()
     try:
         with torch.enable_grad():
@@ -179,13 +184,15 @@ def check_outputs(subject: Subject, held: Images, classes: int | None, plan: Pla
         refuse("model", "this one", f"one that maps images {tuple(x.shape)} to logits ({reason})")
     if not bool(logits.isfinite().all()):
         refuse("model output", "NaN or infinite", "finite logits for the images as they are")
-    k, most = logits.shape[1], int(held.y.max())
+    k, most = logits.shape[1], int(y.max())
+    if int(y.min()) < 0:
+        refuse("y", f"labels from {int(y.min())}", f"labels in 0..{k - 1}")
     if most >= k or (classes is not None and k < classes):
         refuse("model output", f"{k} logits an image", f"{max(most + 1, classes or 0)}, one for each class of the data")
     if not logits.requires_grad and not set(plan.names) <= set(GRADIENT_FREE):
         accepted = f"one whose logits have a gradient to the images (only {' and '.join(GRADIENT_FREE)} need none)"
         refuse("model", "without gradients", accepted)
-    return k
+    return logits.detach()
 
 
 def fixed_index(n: int, plan: Plan, known: bool) -> Tensor:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from bilaw import sealed
 from bilaw.errors import refuse
-from bilaw.files import explained, write_tensors, write_text
+from bilaw.files import PART, explained, write_tensors, write_text
 
 Tensors = Mapping[str, Tensor]
 
@@ -55,25 +55,24 @@ class Folder:
 
     def __init__(self, path: Path | str, manifest: Mapping[str, Any]) -> None:
         self.path = Path(path)
-        held = self.manifest_file
-        if not held.exists():
-            if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-                refuse("out", str(self.path), "a new or an empty folder, or that of an evaluation to go on with")
-            with explained(self.path):
-                self.parts.mkdir(parents=True)
-            write_text(held, json.dumps(manifest, indent=1) + "\n")
+        if self.manifest_file.exists():
+            self._check_same(manifest)
             return
-        try:
-            before = json.loads(held.read_text())
-        except ValueError as error:
-            refuse("out", str(self.path), f"the folder of an evaluation, its {held.name} intact ({error})")
-        for what, digest in manifest.items():
-            if before.get(what) != digest:
-                then, now = before.get(what), digest
-                accepted = f"the {what} it began with, {then} and not {now}; choose another folder (--out) for these"
-                refuse("out", str(self.path), accepted)
+        if self.path.exists() and (not self.path.is_dir() or any(not _half(file) for file in self.path.iterdir())):
+            refuse("out", str(self.path), "a new or an empty folder, or that of an evaluation to go on with")
         with explained(self.path):
-            self.parts.mkdir(exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
+        write_text(self.manifest_file, json.dumps(manifest, indent=1) + "\n")
+
+    def _check_same(self, manifest: Mapping[str, Any]) -> None:
+        """Refuse to go on with anything else than what the evaluation began with, naming the first of it."""
+        before, told = _object("out", self.manifest_file), _flat(manifest)
+        then = _flat(before)
+        for what in [*then, *told]:
+            if then.get(what) != told.get(what):
+                was, now = then.get(what, "nothing"), told.get(what, "nothing")
+                accepted = f"the {what} it began with, {was} and not {now}; choose another folder (--out) for these"
+                refuse("out", str(self.path), accepted)
 
     @property
     def manifest_file(self) -> Path:
@@ -104,6 +103,8 @@ class Folder:
 
     def keep(self, name: str, tensors: Tensors) -> None:
         """Keep a finished part."""
+        with explained(self.parts):
+            self.parts.mkdir(exist_ok=True)
         sealed.write(self.parts / f"{name}.safetensors", tensors, {})
 
     def finish(self, result: Mapping[str, Any], verdicts: Tensors, points: Tensors, texts: Mapping[str, str]) -> None:
@@ -115,18 +116,36 @@ class Folder:
             write_text(self.path / name, text)
         write_text(self.result_file, json.dumps(result, indent=1, allow_nan=False) + "\n")
         shutil.rmtree(self.parts, ignore_errors=True)
+        for file in filter(_half, self.path.iterdir()):  # what a kill left
+            file.unlink(missing_ok=True)
 
 
 def read_result(path: Path | str) -> dict[str, Any] | None:
     """Return the numbers in an evaluation's folder; None while it is not finished."""
     file = Path(path) / "result.json"
-    if not file.exists():
-        return None
+    return _object("result", file) if file.exists() else None
+
+
+def _object(setting: str, file: Path) -> dict[str, Any]:
+    """Return the JSON object in a file."""
     try:
-        held: dict[str, Any] = json.loads(file.read_text())
+        held = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        refuse("result", str(file), f"a result that can be read ({error})")
+        refuse(setting, str(file), f"a JSON file that is intact ({error})")
+    if not isinstance(held, dict):
+        refuse(setting, str(file), f"a JSON object, not a {type(held).__name__}")
     return held
+
+
+def _half(file: Path) -> bool:
+    return file.name.endswith(PART)
+
+
+def _flat(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest with its settings one by one, as "setting NAME"."""
+    settings = manifest.get("settings")
+    listed = {f"setting {name}": value for name, value in settings.items()} if isinstance(settings, dict) else {}
+    return {**{name: value for name, value in manifest.items() if name != "settings"}, **listed}
 
 
 def read_points(path: Path | str) -> dict[str, Tensor]:
