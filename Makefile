@@ -22,6 +22,7 @@ lint: .venv/dev  ## ruff and mypy, strict on src/
 
 bench: .venv/dev  ## every speed claim, both sides in one run
 	$(BIN)/python benchmarks/step.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/loader.py
 
 docs: .venv/dev  ## the API reference, from the docstrings, into build/docs
 	$(BIN)/pdoc -o build/docs bilaw '!bilaw.commands'

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from bilaw.attacks.autoattack.pending import EVERY, Pending, Rows, columns, likeliest, misclassified, pending
+from bilaw.attacks.autoattack.pending import EVERY, Pending, Rows, columns, let_go, likeliest, misclassified, pending
 from bilaw.attacks.autoattack.ratio import dlr, targeted_dlr
 from bilaw.attacks.norms import NORMS, Ball
 from bilaw.attacks.pgd import input_gradient
@@ -85,10 +85,10 @@ class APGD:
             if i in check:
                 climbers.adapt(check[i])
             if i % EVERY == EVERY - 1 or i in check:
-                climbers = _part(climbers, at_work)
+                climbers = let_go(climbers, at_work, climbers.wrong, climbers.wrong_x)
                 if not len(climbers.place):
                     return
-        climbers = _part(climbers, at_work)
+        climbers = let_go(climbers, at_work, climbers.wrong, climbers.wrong_x)
         at_work.x[climbers.place] = climbers.best_x
 
 
@@ -187,15 +187,6 @@ def _begin(at_work: Pending, batch: Batch, target: Tensor, attack: APGD, generat
     climbers.rises.zero_()  # the start is no step
     climbers.loss_then = climbers.best_loss
     return climbers
-
-
-def _part(climbers: Climbers, at_work: Pending) -> Climbers:
-    """Let go of the samples that are broken."""
-    broken = climbers.wrong.nonzero()[:, 0]
-    if not len(broken):
-        return climbers
-    at_work.broke(climbers.place[broken], climbers.wrong_x[broken])
-    return climbers.keep(~climbers.wrong)
 
 
 def _checkpoints(steps: int) -> dict[int, int]:

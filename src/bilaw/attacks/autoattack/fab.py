@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor, nn
 
-from bilaw.attacks.autoattack.pending import EVERY, Pending, Rows, columns, likeliest, misclassified, pending
+from bilaw.attacks.autoattack.pending import EVERY, Pending, Rows, columns, let_go, likeliest, misclassified, pending
 from bilaw.attacks.autoattack.projection import to_hyperplane
 from bilaw.attacks.norms import NORMS
 from bilaw.errors import look_up, number_at_least, whole_at_least
@@ -67,7 +67,7 @@ class FAB:
             seekers.advance(self.norm)
             seekers.judge(at_work.logits_of, self.eps, self.norm, last=i == self.steps - 1)
             if i % EVERY == EVERY - 1 or i == self.steps - 1:
-                seekers = _part(seekers, at_work)
+                seekers = let_go(seekers, at_work, seekers.done, seekers.found)
                 if not len(seekers.place):
                     return
 
@@ -137,12 +137,3 @@ def _lead(logits: Tensor, x: Tensor, y: Tensor, target: Tensor) -> tuple[Tensor,
         lead = (logits.gather(1, target[:, None]) - logits.gather(1, y[:, None]))[:, 0]
         (gradient,) = torch.autograd.grad(lead.sum(), x)
     return lead.detach(), gradient
-
-
-def _part(seekers: Seekers, at_work: Pending) -> Seekers:
-    """Let go of the samples that are broken."""
-    broken = seekers.done.nonzero()[:, 0]
-    if not len(broken):
-        return seekers
-    at_work.broke(seekers.place[broken], seekers.found[broken])
-    return seekers.keep(~seekers.done)

@@ -54,6 +54,15 @@ class Pending:
         return Adversarial(self.x, torch.zeros(len(self.x), dtype=torch.int64, device=self.x.device), steps=0)
 
 
+def let_go(rows: State, at_work: Pending, broken: Tensor, x: Tensor) -> State:
+    """Take note of the points `x` of the rows that are broken (B,) bool, and go on with the others."""
+    places = broken.nonzero()[:, 0]
+    if not len(places):
+        return rows
+    at_work.broke(rows.place[places], x[places])
+    return rows.keep(~broken)
+
+
 def pending(logits_of: LogitsOf | nn.Module, batch: Batch) -> Pending:
     """Return the batch with its samples that are misclassified as they are already out of it."""
     check_images(batch.x, batch.y)

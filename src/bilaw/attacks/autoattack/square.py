@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from bilaw.attacks.autoattack.bumps import bump, tiles
-from bilaw.attacks.autoattack.pending import Pending, Rows, attack_generator, columns, pending
+from bilaw.attacks.autoattack.pending import Pending, Rows, attack_generator, columns, let_go, pending
 from bilaw.attacks.norms import NORMS
 from bilaw.errors import look_up, number_at_least, refuse, whole_at_least
 from bilaw.margins import largest_other
@@ -63,10 +63,10 @@ class Square:
             side = math.sqrt(self.share / 2 ** sum(query > at for at in HALVINGS) * x[0, 0].numel())
             search.try_square(self.eps, side, dice, at_work, shape)
             if query % EVERY == 0:
-                search = _part(search, at_work, shape)
+                search = let_go(search, at_work, search.margin < 0, search.best.reshape(-1, *shape[1:]))
                 if not len(search.place):
                     return at_work.result()
-        search = _part(search, at_work, shape)
+        search = let_go(search, at_work, search.margin < 0, search.best.reshape(-1, *shape[1:]))
         at_work.x[search.place] = search.best.reshape(-1, *shape[1:])
         return at_work.result()
 
@@ -177,13 +177,3 @@ class _L2(_Search):
 def _unit(plane: Tensor) -> Tensor:
     """Return each channel of each sample at length 1."""
     return plane / (plane.square().sum(dim=(2, 3), keepdim=True).sqrt() + 1e-12)
-
-
-def _part(search: _Search, at_work: Pending, shape: torch.Size) -> _Search:
-    """Let go of the samples that are broken."""
-    wrong = search.margin < 0
-    broken = wrong.nonzero()[:, 0]
-    if not len(broken):
-        return search
-    at_work.broke(search.place[broken], search.best[broken].reshape(-1, *shape[1:]))
-    return search.keep(~wrong)
