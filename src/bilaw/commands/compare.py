@@ -52,7 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
     if any(cell.best for cell in cells):
         print(f"* better than every other row, p < {LEVEL:g}")
     if any(cell.reliable is False for cell in cells):
-        print("! unreliable: a check of the audit failed; see the run's card.md")
+        print("! unreliable: a check of the audit failed; see the run's card.md. It is compared with nothing")
+    if any(cell.reliable is None for cell in cells):
+        print("? not audited")
     for one in found.differences:
         print(explained(one))
     return 0
@@ -60,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def told(cell: Cell) -> str:
     """Return an accuracy as the table shows it."""
-    mark = ("*" if cell.best else "") + ("!" if cell.reliable is False else "")
+    mark = ("*" if cell.best else "") + {False: "!", None: "?", True: ""}[cell.reliable]
     if cell.spread:
         return f"{mark}{cell.accuracy:.1%} ± {cell.spread.deviation:.1%} [{cell.low:.1%}, {cell.high:.1%}]"
     return f"{mark}{cell.accuracy:.1%} [{cell.low:.1%}, {cell.high:.1%}]"
@@ -73,7 +75,7 @@ def explained(one: Difference) -> str:
         parts.append(f"[{100 * one.interval[0]:+.1f}, {100 * one.interval[1]:+.1f}]")
     if one.counts:
         parts.append(f"only the first right {one.counts.only_a}, only the second {one.counts.only_b},")
-    parts.append(f"p = {one.p:.2g}" if one.p is not None else "no test between one seed and several")
+    parts.append(f"p = {one.p:.2g}" if one.p is not None else "no test: too few seeds, or seeds that all agree")
     return " ".join(parts)
 
 

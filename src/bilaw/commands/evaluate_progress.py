@@ -21,7 +21,7 @@ def evaluation_progress(console: Console, title: str, *, quiet: bool = False) ->
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def known(name: str, accuracy: float, n: int) -> None:
-        write(f"{name}: {accuracy:.2%} of {n}")
+        write(f"{name}: {accuracy:.2%} of {n}, not audited yet")
 
     def note(text: str) -> None:
         write(f"note: {text}")

@@ -83,13 +83,19 @@ def compare(judged: Sequence[Judged]) -> Comparison:
     differences: list[Difference] = []
     for attack in attacks:
         cells = {name: _cell(members, attack) for name, members in groups.items()}
-        top = max(cells, key=lambda name: cells[name].accuracy)
-        found = [_difference(attack, groups[top], members) for name, members in groups.items() if name != top]
+        # An unreliable number is shown, but takes no mark, and takes none from others.
+        rivals = {name: cell for name, cell in cells.items() if cell.reliable is not False} or cells
+        top = max(rivals, key=lambda name: rivals[name].accuracy)
+        found = [_difference(attack, groups[top], groups[name]) for name in rivals if name != top]
         known = [one.p for one in found if one.p is not None]
         adjusted = iter(holm(known))
         found = [one._replace(p=next(adjusted)) if one.p is not None else one for one in found]
         differences += found
-        best = bool(found) and all(one.p is not None and one.p < LEVEL and one.difference > 0 for one in found)
+        best = (
+            cells[top].reliable is not False
+            and bool(found)
+            and all(one.p is not None and one.p < LEVEL and one.difference > 0 for one in found)
+        )
         for name, cell in cells.items():
             rows[name][attack] = cell._replace(best=best and name == top)
     return Comparison(attacks, rows, differences)
@@ -114,7 +120,9 @@ def _difference(attack: str, a: Sequence[Judged], b: Sequence[Judged]) -> Differ
     means = [[score["accuracy"] for one in group if (score := one.score(attack))] for group in (a, b)]
     apart = sum(means[0]) / len(a) - sum(means[1]) / len(b)
     # One seed says nothing of how much seeds differ: between it and several there is no test.
-    p = welch(*means) if min(len(a), len(b)) > 1 else None
+    several = min(len(a), len(b)) > 1
+    # Seeds that agree to the last sample say nothing of how much seeds differ either.
+    p = welch(*means) if several and all(len(set(values)) > 1 for values in means) else None
     return Difference(*names, apart, None, None, p)
 
 

@@ -23,7 +23,7 @@ from bilaw.datasets.table import load as load_data
 from bilaw.errors import refuse
 from bilaw.evaluation import card
 from bilaw.evaluation.findings import Finding
-from bilaw.evaluation.measure import Subject, Verdicts, Watch, check_outputs, fixed_index, measure
+from bilaw.evaluation.measure import Subject, Verdicts, Watch, check_finite, check_outputs, fixed_index, measure
 from bilaw.evaluation.plan import SAMPLES, Plan
 from bilaw.evaluation.result import Score, tensors, to_json
 from bilaw.evaluation.store import Folder, read_points, read_result, read_verdicts
@@ -37,6 +37,7 @@ from bilaw.weighting import Omega
 
 BATCHES = {"cpu": 128}  # of each kind of device, if nothing else is said
 BATCH = 512
+NOTHING = sealed.digest({})  # of a function that is random: there is nothing to know it by
 
 
 class Evaluation(NamedTuple):
@@ -107,7 +108,8 @@ def evaluate(
             seen = check_outputs(subject, first, held.y, classes, plan)
             k = seen.shape[1]
             images = _held(held, index)
-            told = {
+            check_finite(subject, images, plan)
+            told: dict[str, Any] = {
                 "bilaw": __version__,
                 "model": {"name": name or _name(model), **_digest(subject, first, seen), **(about or {})},
                 "data": {
@@ -120,6 +122,8 @@ def evaluate(
                 },
                 "environment": _environment(device),
             }
+            if out is not None and subject.module is None and told["model"]["digest"] == NOTHING:
+                refuse("out", str(out), "a model that can be known again: this function gives other logits each time")
             omegas = _omegas(omega, k, device)
             suites = [suite(name, eps, norm, omegas) for name in plan.names]  # refused before anything is written
             store = _folder(out, told, plan, _omega_digests(plan, omegas))
@@ -172,7 +176,11 @@ def _subject(model: nn.Module | LogitsOf, device: torch.device, channels_last: b
     if not isinstance(model, nn.Module):
         return Subject(frozen(model), None, False, device)
     trained = any(part.training for part in model.modules())
-    return Subject(Net(model.to(device), channels_last=channels_last).frozen(), model, trained, device)
+    logits_of = Net(model.to(device), channels_last=channels_last).frozen()
+    own = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+    if own is not torch.float32:
+        return Subject(lambda x: logits_of(x.to(own)).float(), model, trained, device)
+    return Subject(logits_of, model, trained, device)
 
 
 def _home(model: nn.Module | LogitsOf) -> torch.device:
@@ -189,7 +197,7 @@ def _digest(subject: Subject, first: Images, seen: Tensor) -> dict[str, Any]:
     """Return how many parameters the model has, and a hash of its weights and of its logits on the first samples."""
     with torch.no_grad():
         again = subject.logits_of(to_unit(first.x.to(subject.device)))
-    rounded = (seen.double() / seen.abs().max().clamp_min(1e-12) * 1e4).round()  # the last digits may differ elsewhere
+    rounded = (seen.double() / seen.abs().max().clamp_min(1e-12) * 100).round()  # the last digits may differ elsewhere
     held = {"logits": rounded} if torch.equal(seen, again) else {}  # what a model does may not be in its weights
     count = None
     if subject.module is not None:
@@ -227,11 +235,11 @@ def _folder(out: Path | str | None, told: Mapping[str, Any], plan: Plan, omegas:
 def _omega_digests(plan: Plan, omegas: Omegas) -> dict[str, str]:
     """Return a hash of every weight network that an attack is given."""
     found = {name: WEIGHT_AWARE.fullmatch(name) for name in plan.names}
-    return {
-        f"network of {name}": sealed.digest(omegas(match[2]).network.state_dict())
-        for name, match in found.items()
-        if match
-    }
+    return {f"network of {name}": _omega_digest(omegas(match[2])) for name, match in found.items() if match}
+
+
+def _omega_digest(omega: Omega) -> str:
+    return sealed.digest(omega.network.state_dict(), f"{omega.features} {omega.margin_from}")
 
 
 def _omegas(own: Omega | None, classes: int, device: torch.device) -> Callable[[str | None], Omega]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from bilaw.evaluation.statistics import mcnemar, pair
+from bilaw.evaluation.store import Memory, Store
+from bilaw.evaluation.suites import passes
 from bilaw.evaluation.verdicts import classify, judge
 from bilaw.rng import generator
 from bilaw.types import Attack, Batch, LogitsOf
 
 PASS, WARN, FAIL = "pass", "warn", "fail"
+DOUBT, SURE = 0.05, 0.01  # McNemar's p below which a difference on the same samples is worth a warning, and a failure
+FEW = 3  # fewer samples than these fail nothing
 
 
 class Finding(NamedTuple):
@@ -36,6 +42,12 @@ class Trial(NamedTuple):
     norm: str
     seed: int
     batch: int
+    store: Store = Memory()
+    tick: Callable[[int], None] = lambda passes: None  # told of the passes that were done
+
+    def only(self, which: Tensor) -> Trial:
+        """Return the trial of some of its samples."""
+        return self._replace(x=self.x[which], y=self.y[which])
 
 
 class Outcome(NamedTuple):
@@ -61,7 +73,14 @@ def accuracy(trial: Trial, x: Tensor) -> float:
 
 
 def survivors(trial: Trial, attack: Attack, eps: float, purpose: str) -> Tensor:
-    """Return which samples are classified correctly as they are and after `attack`: (N,) bool."""
+    """Return which samples are classified correctly as they are and after `attack`: (N,) bool, on the host.
+
+    What was found out once, for one purpose, is not looked at again.
+    """
+    key = f"audit-{purpose}"
+    known = trial.store.part(key)
+    if known is not None and len(known["robust"]) == len(trial.y):
+        return known["robust"]
     right = logits(trial, trial.x).argmax(dim=1) == trial.y
     places = right.nonzero()[:, 0]
     for start in range(0, len(places), trial.batch):
@@ -69,7 +88,10 @@ def survivors(trial: Trial, attack: Attack, eps: float, purpose: str) -> Tensor:
         batch = Batch(trial.x[part], trial.y[part], part)
         drawn = generator(trial.seed, "audit", purpose, start, device=trial.x.device)
         right[part] = judge(trial.logits_of, batch, attack, eps, trial.norm, drawn).robust
-    return right
+        trial.tick(len(part) * passes(attack))
+    robust = right.cpu()
+    trial.store.keep(key, {"robust": robust})
+    return robust
 
 
 def share(which: Tensor) -> float:
@@ -77,10 +99,24 @@ def share(which: Tensor) -> float:
     return which.double().mean().item() if len(which) else 0.0
 
 
-def graded(figure: float, warn: float, fail: float) -> str:
-    """Return the verdict on a figure that should be small.
+def excess(a: Tensor, b: Tensor, warn: float, fail: float) -> tuple[float, str]:
+    """Return by how much more of the same samples a holds than b, and the verdict where it should not.
 
-    >>> graded(0.0, 0.01, 0.1), graded(0.05, 0.01, 0.1), graded(0.2, 0.01, 0.1)
-    ('pass', 'warn', 'fail')
+    What chance alone may do is no finding.
     """
-    return FAIL if figure > fail else WARN if figure > warn else PASS
+    figure, p = share(a) - share(b), mcnemar(pair(a, b))
+    if figure > fail and p < SURE:
+        return figure, FAIL
+    return figure, WARN if figure > warn and p < DOUBT else PASS
+
+
+def counted(count: int, n: int, warn: float, fail: float) -> tuple[float, str]:
+    """Return a share that should be small, and the verdict on it.
+
+    >>> counted(0, 50, 0.0, 0.05), counted(2, 20, 0.0, 0.05), counted(4, 20, 0.0, 0.05)
+    ((0.0, 'pass'), (0.1, 'warn'), (0.2, 'fail'))
+    """
+    figure = count / n if n else 0.0
+    if figure > fail and count >= FEW:
+        return figure, FAIL
+    return figure, WARN if figure > warn else PASS

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bilaw.evaluation.findings import FAIL, PASS, WARN, Finding, Trial, accuracy, graded, logits, share
+from bilaw.evaluation.findings import FAIL, PASS, WARN, Finding, Trial, accuracy, counted, logits, share
 from bilaw.margins import largest_other
+from bilaw.rng import generator
 
 SAME = 1e-3  # of the logits' spread: what rounding may do, and chance may not
 BETTER = 0.1  # of accuracy: how much better another range of inputs has to be, to be the model's own
@@ -71,25 +72,29 @@ def inputs(trial: Trial) -> Finding:
 
 def outputs(trial: Trial) -> Finding:
     """Are they logits?"""
-    z = logits(trial, trial.x)
-    inside = bool(((z >= 0) & (z <= 1)).all())
-    off = (z.sum(dim=1) - 1).abs().max().item()
-    if inside and off < SAME:
+    drawn = generator(trial.seed, "audit", "outputs", device=trial.x.device)
+    noise = torch.rand(trial.x.shape, generator=drawn, dtype=trial.x.dtype, device=trial.x.device)
+    z = torch.cat([logits(trial, x) for x in (trial.x, 1 - trial.x, noise)])
+    figure = share(((z >= 0) & (z <= 1)).all(dim=1))
+    if figure == 1 and bool(((z.sum(dim=1) - 1).abs() < SAME).all()):
         meaning = "the outputs are probabilities: attack the logits, a softmax hides their gradient"
-        return Finding("outputs", FAIL, off, meaning)
-    return Finding("outputs", PASS, off, "the outputs are not probabilities")
+        return Finding("outputs", FAIL, figure, meaning)
+    if figure == 1:
+        meaning = "all outputs lie in [0, 1], also for noise: attack the logits, a squashed output hides their gradient"
+        return Finding("outputs", FAIL, figure, meaning)
+    return Finding("outputs", PASS, figure, "the outputs are not probabilities")
 
 
 def gradients(trial: Trial) -> Finding:
     """Does the gradient that attacks climb exist?"""
     right = logits(trial, trial.x).argmax(dim=1) == trial.y
     dead = _dead(trial, lambda z, y: F.cross_entropy(z, y, reduction="none")) & right
-    figure = share(dead[right])
-    if figure > 0:
+    figure, verdict = counted(int(dead.sum()), int(right.sum()), 0.0, 0.02)
+    if verdict != PASS:
         alive = share(~_dead(trial, lambda z, y: largest_other(z, y) - z.gather(1, y[:, None])[:, 0])[dead])
         why = "the logits saturate the softmax" if alive > 0.5 else "something in the model lets no gradient through"
         meaning = f"the loss of {figure:.1%} of the correct images has no gradient, zero or no number: {why}"
-        return Finding("gradients", graded(figure, 0.0, 0.02), figure, meaning)
+        return Finding("gradients", verdict, figure, meaning)
     return Finding("gradients", PASS, figure, "the loss of every image has a gradient")
 
 

@@ -15,7 +15,7 @@ from bilaw.attacks import NoAttack
 from bilaw.datasets.augment import to_unit
 from bilaw.datasets.data import Images
 from bilaw.errors import refuse
-from bilaw.evaluation.attack_checks import GRADIENT_CHECKS, VERDICT_CHECKS
+from bilaw.evaluation.attack_checks import GRADIENT_CHECKS, PASSES, VERDICT_CHECKS
 from bilaw.evaluation.findings import FAIL, Finding, Outcome, Trial
 from bilaw.evaluation.forward_checks import FORWARD_CHECKS, climbable
 from bilaw.evaluation.plan import Plan
@@ -67,12 +67,12 @@ def measure(
     subject: Subject, held: Images, suites: list[Suite], plan: Plan, store: Store | None, watch: Watch
 ) -> Measured:
     """Judge the classifier on images, suite by suite, clean first; what `store` has already is not done again."""
-    trial = _trial(subject, held, plan)
+    work = _Work(subject, held, plan, store or Memory(), watch, suites)
+    trial = _trial(subject, held, plan, work)
     audit = [check(trial) for check in FORWARD_CHECKS] if trial else []
     for finding in audit:
         if finding.verdict == FAIL:
             watch.note(f"audit: {finding.check}: {finding.meaning}")
-    work = _Work(subject, held, plan, store or Memory(), watch, suites)
     verdicts: dict[str, Verdicts] = {}
     seconds: dict[str, float] = {}
     for one in suites:
@@ -102,9 +102,15 @@ class _Work:
     ) -> None:
         self.subject, self.held, self.plan, self.store, self.watch = subject, held, plan, store, watch
         self.strays: dict[str, int] = {}
-        self.done = 0.0
-        n = len(held.y)
-        self.ahead = {one.name: float(n * sum(one.passes().values())) for one in suites}
+        self.done = 0.0  # passes, in this process: what the store had does not tell how fast it goes
+        self.ahead = {one.name: float(len(held.y) * sum(one.passes().values())) for one in suites}
+        self.ahead["audit"] = float(min(plan.audit, len(held.y)) * PASSES)
+
+    def tick(self, suite: str, passes: float, *, now: bool = True) -> None:
+        """Take note of work on a suite, done now or found in the store."""
+        self.done += passes if now else 0
+        self.ahead[suite] = max(self.ahead[suite] - passes, 0.0)
+        self.watch.work(self.done, self.done + sum(self.ahead.values()))
 
     def run(self, suite: Suite, clean: Verdicts | None) -> Verdicts:
         """Return the verdicts under one suite; what is wrong as it is, is not attacked."""
@@ -119,7 +125,7 @@ class _Work:
             self.ahead[suite.name] = float(len(left) * sum(list(costs.values())[place:]))
             for start in range(0, len(left), self.plan.batch):
                 part = left[start : start + self.plan.batch]
-                found = self._part(suite.name, name, attack, place, start, part)
+                found, now = self._part(suite.name, name, attack, place, start, part)
                 self.strays[suite.name] += int(found["stray"].sum())
                 broken = ~found["robust"]
                 worse = broken | (found["loss"] > loss[part])
@@ -128,21 +134,21 @@ class _Work:
                     points[part[worse]] = found["x"][worse]
                 robust[part[broken]] = False
                 by[part[broken]] = ALREADY if clean is None else place
-                self.done += len(part) * costs[name]
-                self.ahead[suite.name] -= len(part) * costs[name]
-                self.watch.work(self.done, self.done + sum(self.ahead.values()))
+                self.tick(suite.name, len(part) * costs[name], now=now)
         self.ahead[suite.name] = 0.0
         return Verdicts(robust, by, loss, points)
 
-    def _part(self, suite: str, name: str, attack: Any, place: int, start: int, part: Tensor) -> dict[str, Tensor]:
-        """Return what becomes of the samples `part`, from the store if it is known already."""
+    def _part(
+        self, suite: str, name: str, attack: Any, place: int, start: int, part: Tensor
+    ) -> tuple[dict[str, Tensor], bool]:
+        """Return what becomes of the samples `part`, and whether it was not known already."""
         word = "".join(c if c.isalnum() or c in "-." else "_" for c in suite)
         if word != suite:  # two names may come to the same word
             word += f"-{hashlib.blake2b(suite.encode(), digest_size=4).hexdigest()}"
         key = f"{word}-{place}-{start:06d}"
         found = self.store.part(key)
         if found is not None and torch.equal(found["place"], part):
-            return found
+            return found, False
         plan, device = self.plan, self.subject.device
         x, y = (tensor[part].to(device) for tensor in self.held)
         batch = Batch(to_unit(x), y, part.to(device))
@@ -157,18 +163,32 @@ class _Work:
                 del made["x"]
         made = {key: value.cpu() for key, value in made.items()}
         self.store.keep(key, {**made, "place": part})
-        return made
+        return made, True
 
 
-def _trial(subject: Subject, held: Images, plan: Plan) -> Trial | None:
+def _trial(subject: Subject, held: Images, plan: Plan, work: _Work) -> Trial | None:
     if not plan.audit:
         return None
     some = slice(0, min(plan.audit, len(held.y)))
     x, y = to_unit(held.x[some].to(subject.device)), held.y[some].to(subject.device)
-    return Trial(subject.logits_of, subject.module, subject.trained, x, y, plan.eps, plan.norm, plan.seed, plan.batch)
+    told = x, y, plan.eps, plan.norm, plan.seed, plan.batch
+    return Trial(
+        subject.logits_of, subject.module, subject.trained, *told, work.store, lambda passes: work.tick("audit", passes)
+    )
 
 
 GRADIENT_FREE = (CLEAN, "square")
+
+
+def check_finite(subject: Subject, held: Images, plan: Plan) -> None:
+    """Refuse logits that are no numbers for any of the images as they are."""
+    bad = 0
+    with torch.no_grad():
+        for x in torch.split(held.x, plan.batch):
+            bad += int((~subject.logits_of(to_unit(x.to(subject.device))).isfinite().all(dim=1)).sum())
+    if bad:
+        found = f"NaN or infinite for {bad} of {len(held.y)} images"
+        refuse("model output", found, "finite logits for the images as they are")
 
 
 def check_outputs(subject: Subject, held: Images, y: Tensor, classes: int | None, plan: Plan) -> Tensor:

@@ -15,8 +15,7 @@ from bilaw.evaluation.findings import FAIL, WARN, Finding
 from bilaw.evaluation.measure import ALREADY, Measured
 from bilaw.evaluation.plan import Plan
 from bilaw.evaluation.statistics import wilson
-
-SCHEMA = "bilaw-result-1"
+from bilaw.evaluation.store import SCHEMA
 
 
 class Score(NamedTuple):

@@ -104,9 +104,9 @@ def welch(a: Sequence[float], b: Sequence[float]) -> float:
     va, vb = (statistics.variance(values) / len(values) for values in (a, b))
     apart = statistics.fmean(a) - statistics.fmean(b)
     if va + vb == 0:
-        return 1.0 if apart == 0 else 0.0
+        refuse("seeds", "two groups that agree throughout", "seeds that differ: else nothing says by how much they do")
     df = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
-    return 2 * (1 - t_probability(abs(apart) / math.sqrt(va + vb), df))
+    return min(max(2 * (1 - t_probability(abs(apart) / math.sqrt(va + vb), df)), 0.0), 1.0)
 
 
 def t_probability(t: float, df: float) -> float:

@@ -17,14 +17,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from safetensors.torch import load_file
 from torch import Tensor
 
 from bilaw import sealed
 from bilaw.errors import refuse
-from bilaw.files import PART, explained, write_tensors, write_text
+from bilaw.files import PART, explained, write_text
 
 Tensors = Mapping[str, Tensor]
+SCHEMA = "bilaw-result-1"
 
 
 class Store(Protocol):
@@ -109,9 +109,9 @@ class Folder:
 
     def finish(self, result: Mapping[str, Any], verdicts: Tensors, points: Tensors, texts: Mapping[str, str]) -> None:
         """Write what the evaluation came to; the numbers come last, and mean that all the rest is there."""
-        write_tensors(self.path / "verdicts.safetensors", verdicts, {})
+        sealed.write(self.path / "verdicts.safetensors", verdicts, {})
         if points:
-            write_tensors(self.path / "points.safetensors", points, {})
+            sealed.write(self.path / "points.safetensors", points, {})
         for name, text in texts.items():
             write_text(self.path / name, text)
         write_text(self.result_file, json.dumps(result, indent=1, allow_nan=False) + "\n")
@@ -123,7 +123,12 @@ class Folder:
 def read_result(path: Path | str) -> dict[str, Any] | None:
     """Return the numbers in an evaluation's folder; None while it is not finished."""
     file = Path(path) / "result.json"
-    return _object("result", file) if file.exists() else None
+    if not file.exists():
+        return None
+    held = _object("result", file)
+    if held.get("schema") != SCHEMA:
+        refuse("result", str(file), f"a result of schema {SCHEMA}, not {held.get('schema')!r}")
+    return held
 
 
 def _object(setting: str, file: Path) -> dict[str, Any]:
@@ -151,11 +156,9 @@ def _flat(manifest: Mapping[str, Any]) -> dict[str, Any]:
 def read_points(path: Path | str) -> dict[str, Tensor]:
     """Return the adversarial points in an evaluation's folder, by suite, where they were kept."""
     file = Path(path) / "points.safetensors"
-    held: dict[str, Tensor] = load_file(file) if file.exists() else {}
-    return held
+    return sealed.read(file).tensors if file.exists() else {}
 
 
 def read_verdicts(path: Path | str) -> dict[str, Tensor]:
     """Return the verdicts in an evaluation's folder: "SUITE robust", "SUITE by", "SUITE loss", "index", "y"."""
-    held: dict[str, Tensor] = load_file(Path(path) / "verdicts.safetensors")
-    return held
+    return sealed.read(Path(path) / "verdicts.safetensors").tensors

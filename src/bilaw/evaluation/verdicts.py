@@ -28,7 +28,9 @@ def judge(
     logits_of: LogitsOf, batch: Batch, attack: Attack, eps: float, norm: str, generator: Generator | None
 ) -> Verdict:
     """Attack `batch` and judge what comes back: brought into ball and box, and classified anew."""
-    found = attack(logits_of, batch, generator).x.detach().to(batch.x.dtype)
+    # The attack gets a batch of its own: it may not move what it is judged by.
+    given = Batch(batch.x.clone(), batch.y.clone(), batch.index)
+    found = attack(logits_of, given, generator).x.detach().to(batch.x.dtype)
     if found.shape != batch.x.shape:
         shapes = f"{tuple(found.shape)} for images {tuple(batch.x.shape)}"
         refuse("attack", f"{type(attack).__name__}: points {shapes}", "one that gives a point for every image")

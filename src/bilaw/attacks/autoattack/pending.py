@@ -29,7 +29,7 @@ class Rows:
     place: Tensor  # (B,) where the sample stands in the batch the attack was given
 
     def keep(self: State, which: Tensor) -> State:
-        """Return the rows `which` (bool, or places)."""
+        """Return the rows at the places `which`."""
         return type(self)(**{field.name: getattr(self, field.name)[which] for field in fields(self)})
 
 
@@ -60,7 +60,7 @@ def let_go(rows: State, at_work: Pending, broken: Tensor, x: Tensor) -> State:
     if not len(places):
         return rows
     at_work.broke(rows.place[places], x[places])
-    return rows.keep(~broken)
+    return rows.keep((~broken).nonzero()[:, 0])
 
 
 def pending(logits_of: LogitsOf | nn.Module, batch: Batch) -> Pending:

@@ -155,8 +155,8 @@ class _L2(_Search):
         both[to], both[off] = 1, 1
         length = NORMS["l2"].size
         free = (eps**2 - columns(length(delta), delta).square()).clamp_min(0) / delta.shape[1]
-        free = free + columns(length(delta * both), delta).square()
-        old = delta[to]  # the windows' mass is summed over channels, as in AutoAttack's code (the paper: in each)
+        free = free + (delta * both).square().sum(dim=(2, 3), keepdim=True)
+        old = delta[to]
         new = bump(old.shape[2], old.shape[3], dice, old) * dice.signs(*old.shape[:2], 1, 1, like=old) + _unit(old)
         new = _unit(new) * free.sqrt()
         delta = delta.clone()
