@@ -150,7 +150,9 @@ def test_an_evaluation_has_a_bar_on_a_terminal_and_says_each_accuracy_once_known
         watch.suite("pgd-2", 0.5, 40)
         watch.note("[red]look")
     text = out.getvalue()
-    assert all(part in text for part in ("a[b]c", "50%", " left", "pgd-2: 50.00% of 40", "note: [red]look"))
+    assert all(
+        part in text for part in ("a[b]c", "50%", " left", "pgd-2: 50.00% of 40, not audited yet", "note: [red]look")
+    )
 
 
 def test_an_evaluation_elsewhere_is_a_line_an_attack() -> None:
@@ -158,7 +160,7 @@ def test_an_evaluation_elsewhere_is_a_line_an_attack() -> None:
     with evaluation_progress(Console(file=out, width=20), "a[b]c") as watch:
         watch.work(10, 100)
         watch.suite("weight-aware-20:runs/[a]", 0.5, 40)
-    assert out.getvalue() == "weight-aware-20:runs/[a]: 50.00% of 40\n"
+    assert out.getvalue() == "weight-aware-20:runs/[a]: 50.00% of 40, not audited yet\n"
     with evaluation_progress(Console(file=out), "again", quiet=True) as watch:
         watch.work(10, 100)
     assert "again" not in out.getvalue()

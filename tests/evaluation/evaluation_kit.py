@@ -40,10 +40,10 @@ def digits(n=60):
     return Images(test.x[:n].float() / 255, test.y[:n])
 
 
-def omega(seed=0, classes=10):
+def omega(seed=0, classes=10, **more):
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        return Omega(WeightNet(classes, (8,)))
+        return Omega(WeightNet(classes, (8,)), **more)
 
 
 def cheap_autoattack(eps, norm="linf"):

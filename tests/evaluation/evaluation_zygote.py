@@ -107,10 +107,11 @@ def no_rights(folder):
         os.setuid(65534)
 
 
-def job_evaluate(out, weights, trouble=None, settings=None):
+def job_evaluate(out, weights, trouble=None):
     model = build("fc1", (1, 8, 8), 10, seed=0)
     load_weights(model, weights)
-    settings = {"eps": kit.EPS, "attacks": ATTACKS, "samples": SAMPLES, "batch": BATCH, "audit": 10, **(settings or {})}
+    settings = {"eps": kit.EPS, "attacks": ATTACKS, "samples": SAMPLES, "batch": BATCH, "audit": 10}
+    settings |= {"points": True}
     if trouble == "no room":
         no_room()
     if trouble == "no rights":

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from bilaw.cli import main
+from bilaw.commands.compare import explained
 from bilaw.evaluation.compare import compare, open_judged
 from bilaw.evaluation.statistics import Pair, mcnemar, wilson
-from bilaw.evaluation.store import Folder
+from bilaw.evaluation.store import SCHEMA, Folder, read_verdicts
 
 N = 400
 
@@ -35,7 +37,7 @@ def write(folder, robust, *, attack="pgd-20", data="same", eps=0.1, reliable=Tru
                 "reliable": reliable if name == attack else True,
             }
         )
-    result = {"scores": scores, "data": {"digest": data}, "threat": {"norm": "linf", "eps": eps}}
+    result = {"schema": SCHEMA, "scores": scores, "data": {"digest": data}, "threat": {"norm": "linf", "eps": eps}}
     verdicts = {"clean robust": clean, f"{attack} robust": robust}
     Folder(folder, {}).finish(result, verdicts, {}, {})
     return folder
@@ -132,17 +134,91 @@ def test_one_unreliable_seed_makes_its_row_unreliable(tmp_path):
 
 def test_the_table_marks_the_best_and_the_unreliable(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    a, b = write(Path("a"), 0.5), write(Path("b"), 0.7, reliable=False)
-    assert main(["compare", "a", "b"]) == 0
+    for name, share, reliable in (("a", 0.5, True), ("b", 0.7, None), ("c", 0.9, False)):
+        write(Path(name), share, reliable=reliable)
+    assert main(["compare", "a", "b", "c"]) == 0
     out = capsys.readouterr().out.splitlines()
     assert out[0].split() == ["run", "clean", "pgd-20"]
-    rows = {line.split()[0]: line for line in out[1:3]}
-    assert "*!70.0% [" in rows[str(b)]
-    assert " 50.0% [" in rows[str(a)]
+    rows = {line.split()[0]: line for line in out[1:4]}
+    assert " 50.0% [" in rows["a"]
+    assert "*?70.0% [" in rows["b"]
+    assert " !90.0% [" in rows["c"]
     assert "* better than every other row, p < 0.05" in out
-    assert "! unreliable: a check of the audit failed; see the run's card.md" in out
-    assert f"pgd-20: {b} - {a} = +20.0 points" in out[-1]
+    assert "! unreliable: a check of the audit failed; see the run's card.md. It is compared with nothing" in out
+    assert "? not audited" in out
+    assert "pgd-20: b - a = +20.0 points" in out[-1]
     assert "only the first right 80, only the second 0, p = 1.7e-24" in out[-1]
+    assert not any("c" in line.split()[1:4:2] for line in out if line.startswith("pgd-20: "))
+
+
+def test_a_table_says_nothing_of_marks_it_does_not_have(tmp_path, capsys):
+    assert main(["compare", *(str(write(tmp_path / name, 0.5)) for name in "ab")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert not any(line.startswith(("*", "!", "?")) for line in lines)
+
+
+def test_an_unreliable_top_takes_no_star_and_takes_none_from_the_honest_best(tmp_path):
+    shares = {"a": 0.5, "b": 0.6, "masked": 0.9}
+    judged = [opened(write(tmp_path / name, share, reliable=name != "masked")) for name, share in shares.items()]
+    found = compare(judged)
+    assert {name: row["pgd-20"].best for name, row in found.rows.items()} == {"a": False, "b": True, "masked": False}
+    assert found.rows["masked"]["pgd-20"].reliable is False
+    (one,) = [one for one in found.differences if one.attack == "pgd-20"]
+    assert (one.a, one.b) == ("b", "a")
+    assert one.p == mcnemar(Pair(40, 0, N))  # of one rival, not of two
+    assert {(one.a, one.b) for one in found.differences if one.attack == "clean"} == {("a", "b"), ("a", "masked")}
+
+
+def test_of_unreliable_numbers_alone_none_is_best(tmp_path):
+    found = compare([opened(write(tmp_path / name, share, reliable=False)) for name, share in (("a", 0.5), ("b", 0.9))])
+    assert not any(row["pgd-20"].best for row in found.rows.values())
+    alone = compare([opened(write(tmp_path / name, 0.5, reliable=name == "c")) for name in ("c", "d")])
+    assert not any(row["pgd-20"].best for row in alone.rows.values())
+    assert [one for one in alone.differences if one.attack == "pgd-20"] == []
+
+
+@pytest.mark.parametrize("agreeing", ["a", "b"])
+def test_seeds_that_agree_to_the_last_sample_get_no_test(tmp_path, agreeing):
+    shares = {"a": [0.5, 0.52], "b": [0.7, 0.72]}
+    shares[agreeing] = [shares[agreeing][0]] * 2
+    folders = {name: [write(tmp_path / f"{name}{i}", share) for i, share in enumerate(shares[name])] for name in "ab"}
+    found = compare([opened(folder, name) for name, held in folders.items() for folder in held])
+    (one,) = [one for one in found.differences if one.attack == "pgd-20"]
+    assert one.p is None
+    assert one.difference > 0.17
+    assert not any(row["pgd-20"].best for row in found.rows.values())
+    assert explained(one).endswith("no test: too few seeds, or seeds that all agree")
+
+
+@pytest.mark.parametrize("how", ["flipped", "truncated", "empty", "unsealed", "missing"])
+def test_damaged_verdicts_are_refused_by_name(tmp_path, how, capsys):
+    a, b = write(tmp_path / "a", 0.5), write(tmp_path / "b", 0.6)
+    file = b / "verdicts.safetensors"
+    held = file.read_bytes()
+    if how == "unsealed":
+        save_file(read_verdicts(b), file)
+    elif how == "missing":
+        file.unlink()
+    else:
+        at = {"flipped": held[:-5] + bytes([held[-5] ^ 1]) + held[-4:], "truncated": held[:-10], "empty": b""}
+        file.write_bytes(at[how])
+    with pytest.raises(ValueError, match=r"b/verdicts\.safetensors"):
+        opened(b)
+    assert main(["compare", str(a), str(b)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert str(file) in err
+
+
+@pytest.mark.parametrize("schema", ["bilaw-result-2", None])
+def test_a_result_of_another_schema_is_refused_by_name(tmp_path, schema, capsys):
+    a = write(tmp_path / "a", 0.5)
+    held = json.loads((a / "result.json").read_text())
+    (a / "result.json").write_text(json.dumps({**held, "schema": schema}))
+    assert main(["compare", str(a)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert f"a result of schema {SCHEMA}, not {schema!r}" in err
 
 
 def test_a_file_gets_every_column_whole(tmp_path, monkeypatch, capsys):

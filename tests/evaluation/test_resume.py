@@ -16,7 +16,7 @@ from bilaw.datasets.data import Dataset, Images
 from bilaw.evaluation import measure
 
 KILLED = -signal.SIGKILL
-SAME = ("result.json", "verdicts.safetensors", "manifest.json", "card.md", "model_info.json")
+SAME = ("result.json", "verdicts.safetensors", "points.safetensors", "manifest.json", "card.md", "model_info.json")
 kills = pytest.mark.skipif(not hasattr(os, "fork"), reason="takes fork and SIGKILL")
 
 TARGETED = [
@@ -28,8 +28,12 @@ TARGETED = [
     ("replaced", "pgd-5-0-000000", 1),  # right after it
     ("write", "autoattack-1", 1),
     ("replaced", "autoattack-3", 1),
+    ("write", "audit-ce-20", 1),  # in the middle of a look of the audit
+    ("replaced", "audit-pgd-40x2", 1),
     ("write", "verdicts", 1),
     ("replaced", "verdicts", 1),
+    ("write", "points", 1),
+    ("replaced", "points", 1),
     ("write", "result.json", 1),
     ("replace", "result.json", 1),
 ]
@@ -39,11 +43,13 @@ TARGETED = [
 def whole(zygote, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole") / "out"
     assert zygote.evaluate(folder) == 0, zygote.said()
-    return contents(folder)
+    held = contents(folder)
+    assert set(held) == set(SAME)
+    return held
 
 
 def contents(folder):
-    return {name: (folder / name).read_bytes() for name in SAME}
+    return {name: (folder / name).read_bytes() for name in SAME if (folder / name).exists()}
 
 
 def goes_on(zygote, out, whole):
@@ -242,11 +248,22 @@ def test_a_model_that_computes_something_else_from_the_same_weights_is_refused(h
         judged(Turned(honest, -1.0).eval(), tmp_path / "out")
 
 
-def test_another_weight_network_is_refused_by_name(honest, tmp_path):
-    judged(honest, tmp_path / "out", attacks=("weight-aware-2",), omega=kit.omega(0))
+OTHER_NETWORKS = {
+    "weights": (kit.omega(0), kit.omega(1)),
+    "features": (kit.omega(classes=1, features="margin"), kit.omega(classes=1, features="adversarial-loss")),
+    "point": (kit.omega(), kit.omega(margin_from="adversarial")),
+}
+
+
+@pytest.mark.parametrize("what", OTHER_NETWORKS)
+def test_another_weight_network_is_refused_by_name(honest, tmp_path, what):
+    first, second = OTHER_NETWORKS[what]
+    judged(honest, tmp_path / "out", attacks=("weight-aware-2",), omega=first)
+    before = snapshot(tmp_path / "out")
     with pytest.raises(ValueError, match=r"it began with.*choose another folder") as caught:
-        judged(honest, tmp_path / "out", attacks=("weight-aware-2",), omega=kit.omega(1))
+        judged(honest, tmp_path / "out", attacks=("weight-aware-2",), omega=second)
     assert "network of weight-aware-2" in str(caught.value)
+    assert snapshot(tmp_path / "out") == before
 
 
 def test_threads_and_device_may_change(honest, stopped, tmp_path):
@@ -272,4 +289,4 @@ def test_a_finished_evaluation_is_read_and_not_made_again(honest, tmp_path, look
     judged(model, tmp_path / "counted", audit=10)
     model.counted = 0
     judged(model, tmp_path / "counted", audit=10)
-    assert model.counted <= 16  # the door and the digest, at most
+    assert model.counted <= 8 + 48 + 8  # the door's two and the digest, at most

@@ -139,8 +139,10 @@ def test_welch_is_scipys_and_stays_a_probability():
         assert 0 <= got <= 1
         assert got == pytest.approx(stats.ttest_ind(a, b, equal_var=False).pvalue, rel=1e-4, abs=1e-6)
         assert got == welch(b, a)
-    assert welch([0.5, 0.5], [0.5, 0.5]) == 1.0
-    assert welch([0.5, 0.5], [0.6, 0.6]) == 0.0
+    for other in (0.5, 0.6):
+        with pytest.raises(ValueError, match="two groups that agree throughout"):
+            welch([0.5, 0.5], [other, other])
+    assert 0 < welch([0.5, 0.5], [0.5, 0.6, 0.7]) < 1
 
 
 def test_holm_adjusts_as_in_a_hand_example():
