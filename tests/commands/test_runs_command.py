@@ -17,6 +17,7 @@ from bilaw.runs import Run
 from bilaw.training.watch import Epoch
 
 BEST = Epoch(2, 0.1, 1.0, 1.0, 0.75, 0.5, float("nan"))._asdict()
+STATUS = {"state": "failed", "epoch": 1, "epochs": 2, "best": None, "updated": 1.0, "pid": 1, "host": "here"}
 PARTS = {"train": torch.arange(4), "meta": torch.arange(0), "select": torch.arange(4, 6)}
 
 
@@ -69,6 +70,15 @@ def test_one_run_may_be_named(folder: Path, capsys: pytest.CaptureFixture[str]) 
         ("status.json", "[]"),
         ("status.json", '{"state": "finished"}'),
         ("status.json", None),
+        ("status.json", json.dumps({**STATUS, "best": 3})),
+        ("status.json", json.dumps({**STATUS, "best": {"clean": "high"}})),
+        ("status.json", json.dumps({**STATUS, "best": [0.5]})),
+        ("status.json", json.dumps({**STATUS, "epoch": None})),
+        ("status.json", json.dumps({**STATUS, "updated": "today"})),
+        ("status.json", json.dumps({**STATUS, "updated": float("nan")})),
+        ("status.json", json.dumps({**STATUS, "state": ["running"]})),
+        ("status.json", json.dumps({**STATUS, "more": 1})),
+        ("status.json", "[" * 100_000),
         ("config.toml", "nonsense ="),
         ("config.toml", "[attack]\nepsilon = 1"),
     ],
