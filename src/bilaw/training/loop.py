@@ -184,9 +184,9 @@ class Loop:
         if here.best is not None and look.robust <= here.best.robust:
             here.waited += 1
             return
-        here.best, here.waited = epoch, 0
         about = {"epoch": str(epoch.epoch + 1), "clean": f"{epoch.clean:.4f}", "robust": f"{epoch.robust:.4f}"}
         self.keeper.best(self.setup.state.weights(), self.setup.state.omega(), self.setup.about_omega() | about)
+        here.best, here.waited = epoch, 0  # now that it is held: a disk may be full
 
     def _roll_back(self, look: Look) -> bool:
         """Answer catastrophic overfitting: go back to the last good checkpoint, and attack with PGD from there."""
