@@ -193,6 +193,7 @@ def test_a_run_without_a_checkpoint_goes_on_with_its_settings_only(tmp_path):
     run = stopped(tmp_path / "run", config())
     for path in Run(run).checkpoints.iterdir():
         path.unlink()
+    (run / "metrics.jsonl").write_text("")
     with pytest.raises(ValueError, match=r"^config = "):
         fit(Small(), dataset(), config(seed=1), run=run, resume=True)
     got = fit(Small(), dataset(), run=run, resume=True)

@@ -68,11 +68,12 @@ def newest(folder: Path, note: Callable[[str], None]) -> Checkpoint | None:
     `note` is told of damaged ones; they are renamed, so that they do not count as one of the last two.
     """
     damaged: list[Path] = []
-    for path in reversed(_paths(folder)):
+    held = _paths(folder)
+    for path in reversed(held):
         try:
             found = read(path)
         except ValueError as error:
-            note(f"{error}; falling back to the checkpoint before it")
+            note(f"{error}{'; falling back to the checkpoint before it' * (path != held[0])}")
             damaged.append(path)
             continue
         for bad in damaged:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,14 +18,15 @@ from bilaw.datasets.table import load as load_data
 from bilaw.errors import refuse
 from bilaw.models.own import load_model
 from bilaw.models.weights import load_weights
-from bilaw.training import checkpoint, loggers
+from bilaw.training import loggers
 from bilaw.training.device import computing, resolve
 from bilaw.training.environment import environment
 from bilaw.training.guards import Diverged, Interrupted
 from bilaw.training.keepers import Folder, Keeper, Memory
 from bilaw.training.loop import Loop
 from bilaw.training.paths import absolute
-from bilaw.training.setup import Setup, identity
+from bilaw.training.resume import go_back, to_resume
+from bilaw.training.setup import Setup
 from bilaw.training.watch import Epoch, Watch
 from bilaw.weighting import Omega
 
@@ -65,7 +65,7 @@ def fit(
     watch = watch or Watch()
     folder = None if run is None else Path(run)
     if resume:
-        config = config or _to_resume(folder).config()
+        config = config or to_resume(folder).config()
     config = config or Config()
     if isinstance(data, Dataset):
         data = data._replace(test=None)
@@ -84,7 +84,7 @@ def fit(
             with closing(_keeper(setup, folder, resume)) as keeper:
                 loop = Loop(setup, keeper, watch)
                 if resume:
-                    _go_back(loop, _to_resume(folder))
+                    go_back(loop, to_resume(folder))
                 _run(loop)
                 return _result(loop, home)
         finally:
@@ -96,19 +96,9 @@ def _keeper(setup: Setup, folder: Path | None, resume: bool) -> Keeper:
     if folder is None:
         return Memory()
     if resume:
-        return Folder(_to_resume(folder))
+        return Folder(to_resume(folder))
     config, parts = setup.config, setup.feed.parts._asdict()
     return Folder(runs.Run.create(folder, config, environment(config.compute), parts))
-
-
-def _go_back(loop: Loop, run: runs.Run) -> None:
-    """Stand at the run's last checkpoint, or at its start if it was killed before it could take a single one."""
-    kept = checkpoint.newest(run.checkpoints, loop.watch.note)
-    _check_same(loop.setup, kept.facts["identity"] if kept else {"config": identity(run.config())}, run.path)
-    run.cut(kept.facts["lengths"] if kept else {})
-    if kept:
-        loop.load(kept.tensors, kept.facts)
-        loop.saved = kept.path
 
 
 def _run(loop: Loop) -> None:
@@ -154,22 +144,6 @@ def _module(model: nn.Module | str, dataset: Dataset, config: Config) -> tuple[n
     if config.model.weights is not None:
         load_weights(module, config.model.weights)
     return module, replace(config, model=replace(config.model, name=name))
-
-
-def _to_resume(folder: Path | None) -> runs.Run:
-    if folder is None:
-        refuse("run", None, "the folder of the run to go on with, when resume is true")
-    run = runs.Run.open(folder)
-    if run.status().state == "finished":
-        refuse("run", str(folder), "a run that has not finished; to repeat this one: --config of its config.toml")
-    return run
-
-
-def _check_same(setup: Setup, kept: Mapping[str, str], folder: Path) -> None:
-    """Refuse to go on with other data, another model or other settings than the run has had."""
-    for what, digest in kept.items():
-        if setup.identity[what] != digest:
-            refuse(what, "another than when the run began", f"the {what} of {folder}: a run goes on with what it has")
 
 
 def _device(module: nn.Module) -> torch.device:
