@@ -256,6 +256,44 @@ def test_the_average_is_what_is_judged_and_kept(tmp_path, monkeypatch):
     assert any(not torch.equal(best[name[6:]], held[name]) for name in held if name.startswith("theta/"))
 
 
+class Cast(nn.Module):
+    """Gives logits in another precision than single."""
+
+    def __init__(self, inside, outside):
+        super().__init__()
+        self.inner, self.inside, self.outside = Small().to(inside), inside, outside
+
+    def forward(self, x):
+        return self.inner(x.to(self.inside)).to(self.outside)
+
+
+@pytest.mark.parametrize("scheme", ["learned", "non-parametric", "mail"])
+@pytest.mark.parametrize(
+    ("inside", "outside"),
+    [
+        (torch.float32, torch.float16),
+        (torch.float32, torch.bfloat16),
+        (torch.float32, torch.float64),
+        (torch.float64, torch.float64),
+    ],
+)
+def test_logits_may_have_another_precision(scheme, inside, outside):
+    got = train(config(scheme__name=scheme, optim__epochs=1), module=Cast(inside, outside))
+    assert {p.dtype for p in got.model.parameters()} == {inside}
+
+
+@pytest.mark.parametrize("scheme", ["uniform", "learned"])
+def test_the_default_precision_may_be_another(scheme):
+    module = Small()
+    torch.set_default_dtype(torch.float64)
+    try:
+        train(config(scheme__name=scheme, optim__epochs=1), module=module)
+        with pytest.raises(ValueError, match=r"its parameters are torch\.float64, images torch\.float32"):
+            train(config(scheme__name=scheme, optim__epochs=1))
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 class Tied(nn.Module):
     """One matrix under two names."""
 

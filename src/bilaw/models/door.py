@@ -96,6 +96,9 @@ def _refuse_model(net: Net, x: Tensor, error: Exception) -> NoReturn:
     accepted = f"a module that maps images {tuple(x.shape)} to logits ({_reason(error)})"
     if "checkpoint" in str(error):
         accepted += "; switch activation checkpointing off: what is recomputed is at other parameters"
+    dtypes = {p.dtype for p in net.theta.values()} - {x.dtype}
+    if dtypes:
+        accepted += f"; its parameters are {dtypes.pop()}, images {x.dtype}; make it .float()"
     refuse("model", type(net.module).__name__, accepted)
 
 
