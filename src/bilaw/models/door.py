@@ -29,10 +29,12 @@ def check_model(net: Net, x: Tensor, classes: int) -> list[str]:
         refuse("model", "without trainable parameters", "a model with parameters that require gradients")
     # Parameters that take no gradient: what is recomputed in the backward (checkpointing) would be at others, unseen.
     still = {name: value.detach() for name, value in net.theta.items()}
-    logits = _input_gradient(net, net.frozen(), x, classes, OUTPUT)
+    with torch.random.fork_rng(devices=[]):
+        logits = _input_gradient(net, net.frozen(), x, classes, OUTPUT)
+        again = _input_gradient(net, net.frozen(), x, classes, OUTPUT)
     _input_gradient(net, net.training(still), x, classes, f"{OUTPUT} in train mode")
     _parameter_gradient(net, x)
-    return [*_about_logits(logits), *_about_layers(net.module)]
+    return [*_about_logits(logits, again), *_about_layers(net.module)]
 
 
 def check_batch(net: Net, x: Tensor, setting: str) -> None:
@@ -118,8 +120,13 @@ def _check_logits(logits: Tensor, classes: int, output: str) -> None:
         refuse(output, "probabilities", "logits: leave out the final softmax, which hides gradients")
 
 
-def _about_logits(logits: Tensor) -> list[str]:
+def _about_logits(logits: Tensor, again: Tensor) -> list[str]:
     notes = []
+    if not torch.equal(logits, again):
+        notes.append(
+            "logits in eval mode are random, they differ from one forward to the next: this run will not repeat to the "
+            "same bits"
+        )
     largest = logits.abs().amax().item()
     if largest > LARGE:
         notes.append(f"logits reach {largest:.3g}: softmax saturates, and attacks find no gradient")
