@@ -77,6 +77,8 @@ class OwnRule(torch.autograd.Function):
 
 number = 3
 raises = lambda: 1 / 0
+lazy = lambda: nn.Sequential(nn.Flatten(), nn.LazyLinear(10))
+weightless = lambda: Net(lambda z: z).to("meta")
 ends = lambda: exit(3)
 gives_none = lambda: None
 wants_depth = lambda depth: Net(None)
@@ -202,6 +204,10 @@ MODELS: tuple[Row, ...] = (
     ("train --model.name resnet", ("model = 'resnet'", "one of fc1, small-cnn, tiny-cnn, wrn-32-10, or any wrn-D-K")),
     ("train --model.name tiny-cn", ("model = 'tiny-cn'", "did you mean 'tiny-cnn'?")),
     ("train --model.name wrn-33-1", ("33", "depth")),
+    ("train --model.name wrn-28-99999", ("model.name = 'wrn-28-99999'", "memory")),
+    (f"train --model.name wrn-28-{10**30}", ("model.name = 'wrn-28-1000", "memory")),
+    ("train --model.name mine:lazy", ("model = 'mine:lazy'", "lazy layers")),
+    ("train --model.name mine:weightless", ("model = 'mine:weightless'", "meta device")),
     ("train --model.name mine:", ("model.name = 'mine:'", "module:function, such as mynets:resnet")),
     ("train --model.name absent:net", ("model.name = 'absent:net'", "No module named 'absent'")),
     ("train --model.name unfinished:net", ("model.name = 'unfinished:net'", "SyntaxError in it")),

@@ -167,6 +167,15 @@ def test_it_refuses_what_it_cannot_take(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_gradients_switched_off_outside_are_on_inside():
+    with torch.no_grad():
+        got = train(config(scheme__name="learned"))
+        assert not torch.is_grad_enabled()
+    assert bits(got.model.state_dict()) == bits(train(config(scheme__name="learned")).model.state_dict())
+    with torch.inference_mode(), pytest.raises(ValueError, match=r"torch\.inference_mode = True"):
+        train(config())
+
+
 def stopped(folder, settings):
     done = []
     with pytest.raises(fit_module.Interrupted):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from bilaw import runs
 from bilaw.config import Config
@@ -62,6 +63,8 @@ def fit(
     With `run`, a new folder, everything is written there as it happens; `resume` goes on with the run in it, to the
     same bits, on the settings it has. Without, nothing is written. Threads, seeds and flags are left as they were.
     """
+    if torch.is_inference_mode_enabled():
+        refuse("torch.inference_mode", True, "False around fit: what is made in that mode never takes a gradient")
     watch = watch or Watch()
     folder = None if run is None else Path(run)
     if resume:
@@ -141,6 +144,11 @@ def _module(model: nn.Module | str, dataset: Dataset, config: Config) -> tuple[n
         module, name = model, f"{type(model).__module__}:{type(model).__qualname__}"
     else:
         refuse("model", model, "a torch.nn.Module, or a name")
+    held = [*module.parameters(), *module.buffers()]
+    if any(isinstance(value, UninitializedBuffer | UninitializedParameter) for value in held):
+        refuse("model", name, "a module whose lazy layers have seen a batch, and so have weights")
+    if any(value.is_meta for value in held):
+        refuse("model", name, "a module with weights: these are on the meta device, which holds none")
     if config.model.weights is not None:
         load_weights(module, config.model.weights)
     return module, replace(config, model=replace(config.model, name=name))
