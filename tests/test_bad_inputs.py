@@ -89,6 +89,7 @@ one_logit = lambda: Net(lambda z: z[:, 0])
 whole_numbers = lambda: Net(lambda z: z.round().long())
 a_tuple = lambda: Net(lambda z: (z, z))
 raises_later = lambda: Net(lambda z: {}["no such key"])
+exits_later = lambda: Net(lambda z: exit(3))
 frozen = lambda: Net(lambda z: z).requires_grad_(False)
 later_probabilities = lambda: InTraining(lambda z: z.softmax(1))
 later_not_numbers = lambda: InTraining(lambda z: z * torch.nan)
@@ -216,6 +217,7 @@ MODELS: tuple[Row, ...] = (
     ("train --model.name mine:number", ("model.name = 'mine:number'", "a function", "not a int")),
     ("train --model.name mine:raises", ("'mine:raises'", "ZeroDivisionError in it: division by zero")),
     ("train --model.name mine:ends", ("'mine:ends'", "SystemExit in it: 3")),
+    ("train --model.name mine:exits_later", ("model = 'Net'", "SystemExit: 3, at ", "mine.py:")),
     ("train --model.name mine:gives_none", ("'mine:gives_none'", "returns a torch.nn.Module, not a NoneType")),
     ("train --model.name mine:wants_depth", ("'mine:wants_depth'", "out of shape", "not depth")),
     ("train --model.name mine:probabilities", ("model output = 'probabilities'", "leave out the final softmax")),

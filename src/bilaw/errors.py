@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import difflib
 import sys
+import sysconfig
+import traceback
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
+
+
+class Refused(ValueError):
+    """Input that is not accepted, said in one line that needs no traceback; any other error keeps its own."""
 
 
 def refuse(setting: str, value: object, accepted: str) -> NoReturn:
@@ -15,9 +22,9 @@ def refuse(setting: str, value: object, accepted: str) -> NoReturn:
 
     >>> refuse("eps", -1, "a number >= 0")
     Traceback (most recent call last):
-    ValueError: eps = -1 is not accepted; it takes a number >= 0
+    bilaw.errors.Refused: eps = -1 is not accepted; it takes a number >= 0
     """
-    raise ValueError(f"{setting} = {value!r} is not accepted; it takes {accepted}")
+    raise Refused(f"{setting} = {value!r} is not accepted; it takes {accepted}")
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -31,7 +38,7 @@ def look_up(setting: str, name: Any, table: Mapping[str, T]) -> T:
 
     >>> look_up("loss", "trade", {"trades": 1, "mart": 2})
     Traceback (most recent call last):
-    ValueError: loss = 'trade' is not accepted; it takes one of mart, trades (did you mean 'trades'?)
+    bilaw.errors.Refused: loss = 'trade' is not accepted; it takes one of mart, trades (did you mean 'trades'?)
     """
     if isinstance(name, str) and name in table:
         return table[name]
@@ -50,7 +57,7 @@ def number_at_least(setting: str, value: Any, least: float, *, above: bool = Fal
 
     >>> number_at_least("eps", -0.1, 0)
     Traceback (most recent call last):
-    ValueError: eps = -0.1 is not accepted; it takes a finite number >= 0
+    bilaw.errors.Refused: eps = -0.1 is not accepted; it takes a finite number >= 0
     """
     if not _is_number(value) or value < least or (above and value == least):
         refuse(setting, value, f"a finite number {'>' if above else '>='} {least:g}")
@@ -62,6 +69,30 @@ def whole_at_least(setting: str, value: Any, least: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         refuse(setting, value, f"a whole number >= {least}")
     return value
+
+
+def reason(error: BaseException) -> str:
+    """Return what code of the user's raised, in one line, and where in it.
+
+    >>> reason(KeyError("no such key"))
+    "KeyError: 'no such key'"
+    """
+    return " ".join(f"{type(error).__name__}: {error}{at(error)}".split())
+
+
+def at(error: BaseException) -> str:
+    """Return a closing word on where in the user's code it was raised, or nothing."""
+    return f", at {place}" if (place := user_frame(error)) else ""
+
+
+def user_frame(error: BaseException) -> str | None:
+    """Return the innermost place in code that is neither ours nor a library's, as `file:line`."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(("<", *_LIBRARIES))]
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else None
+
+
+_LIBRARIES = (str(Path(__file__).parent), *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
 
 
 def _is_number(value: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, NoReturn
 
-from bilaw.errors import look_up
+from bilaw.errors import Refused, look_up
 from bilaw.settings import did_you_mean
 
 
@@ -17,7 +17,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Refuse what argparse itself finds wrong."""
-        raise ValueError(f"{message.removeprefix('argument ')}; see `{self.prog} --help`")
+        raise Refused(f"{message.removeprefix('argument ')}; see `{self.prog} --help`")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse, and refuse what is left over here, where the options are known that it may have meant."""
@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
             self.error(f"there is no place for {extra!r}")
         known = {option.lstrip("-"): None for action in self._actions for option in action.option_strings}
         hint = did_you_mean(extra.lstrip("-"), known, prefix="--")
-        raise ValueError(f"there is no option {extra}{hint}; see `{self.prog} --help`")
+        raise Refused(f"there is no option {extra}{hint}; see `{self.prog} --help`")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None:

@@ -22,7 +22,7 @@ from bilaw.commands.progress import training_progress
 from bilaw.commands.train_help import METAVARS, OPTIONS, USAGE, Help
 from bilaw.config import Config
 from bilaw.effects import without_effect
-from bilaw.errors import look_up, refuse
+from bilaw.errors import Refused, look_up, refuse
 from bilaw.files import explained
 from bilaw.recipes.methods import METHODS
 from bilaw.settings import override, parse_file, settings, to_toml, values_of
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     config, in_file = effective(arguments.config, arguments.method, given)
     chosen = [name for name in given if values_of(config)[name] is not None]  # auto asks for nothing
     for name, needs in without_effect(config, chosen).items():
-        raise ValueError(f"--{name} {given[name]} has no effect here: it takes {needs}")
+        raise Refused(f"--{name} {given[name]} has no effect here: it takes {needs}")
     for name, needs in without_effect(config, in_file).items():
         say(f"note: {name} in {arguments.config} has no effect here: it takes {needs}", sys.stderr)
     if arguments.print_config:

@@ -10,7 +10,7 @@ from typing import Any
 from bilaw.datasets import cifar, digits, folder, mnist, npz
 from bilaw.datasets.data import Dataset
 from bilaw.datasets.own import as_dataset
-from bilaw.errors import nearest, refuse
+from bilaw.errors import nearest, reason, refuse
 from bilaw.imports import find
 
 DATASETS: dict[str, Callable[[Path | str | None], Dataset]] = {
@@ -56,9 +56,8 @@ def _made(name: str, root: Path | str | None) -> Dataset:
     arguments: dict[str, Any] = {"root": root} if "root" in _parameters(make) else {}
     try:
         made = make(**arguments)
-    except Exception as error:
-        found = f"{type(error).__name__}: {error}"
-        raise ValueError(f"data = {name!r} is not accepted; it takes a function that succeeds ({found})") from error
+    except (Exception, SystemExit) as error:  # whatever the user's function raises
+        refuse("data", name, f"a function that succeeds ({reason(error)})")
     return as_dataset(made, name)
 
 

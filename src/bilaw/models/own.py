@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from bilaw.errors import refuse
+from bilaw.errors import at, refuse
 from bilaw.imports import find
 from bilaw.models import build
 from bilaw.models.arguments import Shape
@@ -36,7 +36,7 @@ def load_model(name: str, shape: Shape, classes: int, seed: int) -> nn.Module:
         try:
             model = made(**wanted)
         except (Exception, SystemExit) as error:  # whatever the user's function raises
-            refuse(SETTING, name, f"a function that builds a model ({type(error).__name__} in it: {error})")
+            refuse(SETTING, name, f"a function that builds a model ({type(error).__name__} in it: {error}{at(error)})")
     if not isinstance(model, nn.Module):
         refuse(SETTING, name, f"a function that returns a torch.nn.Module, not a {type(model).__name__}")
     return model

@@ -15,6 +15,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from bilaw.errors import Refused
 from bilaw.files import explained, write_tensors
 
 KEPT = 2  # the newest may turn out corrupt
@@ -56,9 +57,9 @@ def read(path: Path) -> Checkpoint:
             tensors = {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118 - not a mapping
         facts = json.loads(metadata["facts"])
     except (SafetensorError, OSError, KeyError, ValueError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+        raise Refused(f"{path} is damaged: {error}") from error
     if digest(tensors, metadata["facts"]) != metadata.get("digest"):
-        raise ValueError(f"{path} is damaged: its content does not match its digest")
+        raise Refused(f"{path} is damaged: its content does not match its digest")
     return Checkpoint(tensors, facts, path)
 
 
@@ -81,7 +82,7 @@ def newest(folder: Path, note: Callable[[str], None]) -> Checkpoint | None:
                 bad.replace(bad.with_suffix(".damaged"))
         return found
     if damaged:
-        raise ValueError(f"no checkpoint in {folder} is intact: start the run anew")
+        raise Refused(f"no checkpoint in {folder} is intact: start the run anew")
     return None
 
 

@@ -16,7 +16,7 @@ from bilaw.config import Config
 from bilaw.datasets.data import Dataset, shape_of
 from bilaw.datasets.own import as_dataset
 from bilaw.datasets.table import load as load_data
-from bilaw.errors import refuse
+from bilaw.errors import Refused, refuse
 from bilaw.models.own import load_model
 from bilaw.models.weights import load_weights
 from bilaw.training import loggers
@@ -111,7 +111,7 @@ def _run(loop: Loop) -> None:
         keeper.open_loggers(loop.here.t - loop.here.step)  # they are told of whole epochs
         if not loop.saved:
             loop.begin()
-        loop.run()
+        _train(loop)
         keeper.status("finished", loop.here.epoch, epochs, loop.here.best)
     except (Interrupted, Diverged):
         raise  # they have said so themselves
@@ -120,6 +120,13 @@ def _run(loop: Loop) -> None:
         with suppress(OSError):  # a full disk takes no status either; the first error is the one to tell
             keeper.status(state, loop.here.epoch, epochs, loop.here.best)
         raise
+
+
+def _train(loop: Loop) -> None:
+    try:
+        loop.run()
+    except Refused as error:  # the door let it pass: it is no matter of settings, and wants its traceback
+        raise RuntimeError(f"in epoch {loop.here.epoch + 1}, step {loop.here.step + 1}: {error}") from error
 
 
 def _result(loop: Loop, home: torch.device) -> Result:
