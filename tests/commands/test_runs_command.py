@@ -50,6 +50,17 @@ def test_each_run_is_a_line_with_its_method_state_and_scores(folder: Path, capsy
     assert "select split" in legend
 
 
+def test_off_a_terminal_a_run_is_one_line_however_long_its_name(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    make(folder / ("long" * 40), method("bilaw-trades"), "finished", 9)
+    assert main(["runs"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + 4 + 1
+    assert sum(line.startswith("long" * 40 + "  bilaw-trades  finished") for line in lines) == 1
+
+
 def test_json_is_one_object_a_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "--json", str(folder)]) == 0
     rows = {row["run"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
