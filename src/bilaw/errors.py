@@ -7,10 +7,12 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Iterable, Mapping
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
+MOST = 2**31 - 1  # of anything counted
 
 
 class Refused(ValueError):
@@ -64,11 +66,13 @@ def number_at_least(setting: str, value: Any, least: float, *, above: bool = Fal
     return float(value)
 
 
-def whole_at_least(setting: str, value: Any, least: int) -> int:
-    """Return `value` if it is a whole number >= `least`, else refuse it."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+def whole_at_least(setting: str, value: Any, least: int, most: float = MOST) -> int:
+    """Return `value` if it is a whole number >= `least`, and not absurdly large, else refuse it."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         refuse(setting, value, f"a whole number >= {least}")
-    return value
+    if (whole := int(value)) > most:
+        refuse(setting, value, f"a whole number from {least} to {most}")
+    return whole
 
 
 def reason(error: BaseException) -> str:
@@ -96,5 +100,7 @@ _LIBRARIES = (str(Path(__file__).parent), *(sysconfig.get_path(name) for name in
 
 
 def _is_number(value: Any) -> bool:
-    # The bound keeps out infinities and NaN, and integers that no float can hold.
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    size: Any = abs(value)
+    return bool(size <= sys.float_info.max)  # false of infinities and NaN, and of integers that no float can hold

@@ -157,6 +157,9 @@ def test_without_settings_fit_takes_the_defaults(monkeypatch):
 def test_it_refuses_what_it_cannot_take(tmp_path):
     with pytest.raises(ValueError, match="model = 3"):
         fit(3, dataset())
+    for settings in ({}, {"optim.epochs": 1}, "config.toml", 0):
+        with pytest.raises(ValueError, match=r"config = .* a bilaw\.Config"):
+            fit(Small(), dataset(), settings)
     with pytest.raises(ValueError, match="the folder of the run to go on with"):
         fit(Small(), dataset(), resume=True)
     with pytest.raises(ValueError, match=r"a config\.toml in it"):

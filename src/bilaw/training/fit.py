@@ -68,8 +68,10 @@ def fit(
     watch = watch or Watch()
     folder = None if run is None else Path(run)
     if resume:
-        config = config or to_resume(folder).config()
-    config = config or Config()
+        config = to_resume(folder).config() if config is None else config
+    config = Config() if config is None else config
+    if not isinstance(config, Config):
+        refuse("config", config, "a bilaw.Config (of TOML text: bilaw.settings.from_toml)")
     if isinstance(data, Dataset):
         data = data._replace(test=None)
     dataset = load_data(data, config.data.root) if isinstance(data, str) else as_dataset(data)
