@@ -9,11 +9,24 @@ from bilaw.errors import Refused, look_up
 from bilaw.settings import did_you_mean
 
 
+class Once(argparse._StoreAction):
+    """An option with a value, which cannot have two."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        """Take the value, the first time."""
+        given: set[str] = vars(namespace).setdefault("_given", set())
+        if option_string and self.dest in given:
+            raise Refused(f"{option_string} is given twice; see `{parser.prog} --help`")
+        given.add(self.dest)
+        super().__call__(parser, namespace, values, option_string)
+
+
 class Parser(argparse.ArgumentParser):
     """An `ArgumentParser` that raises `ValueError` in place of printing its usage and ending the process."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **options})
+        self.register("action", None, Once)
 
     def error(self, message: str) -> NoReturn:
         """Refuse what argparse itself finds wrong."""

@@ -50,6 +50,8 @@ def _device(name: str | None) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
+        if device.type == "cpu" and device.index:
+            raise RuntimeError("there is one cpu")  # PyTorch takes any number, and computes on that one
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         have = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
