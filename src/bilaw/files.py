@@ -15,6 +15,19 @@ from safetensors.torch import save
 from torch import Tensor
 
 PART = ".part"  # how the names of half-written files end
+LONGEST = 240  # bytes of a name: systems take 255, of which a half-written folder needs some
+
+
+def is_name(path: str) -> bool:
+    """Tell whether a file may be called so: not empty, Unicode without NUL, and no part of it too long.
+
+    >>> is_name("runs/mine"), is_name("runs/" + 250 * "a"), is_name("\\udcff")
+    (True, False, False)
+    """
+    try:
+        return bool(path) and "\0" not in path and all(len(part.encode()) <= LONGEST for part in Path(path).parts)
+    except UnicodeEncodeError:  # bytes that are no UTF-8
+        return False
 
 
 @contextmanager

@@ -23,6 +23,11 @@ from bilaw.settings import parse_file, values_of
 QUICK = ["--model.name", "fc1", "--method", "plain", "--optim.batch", "512", "--optim.epochs", "1", "--log.to", "none"]
 
 
+def quick(*instead: str) -> list[str]:
+    given = dict(zip(QUICK[::2], QUICK[1::2], strict=True)) | dict(zip(instead[::2], instead[1::2], strict=True))
+    return [word for pair in given.items() for word in pair]
+
+
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -76,6 +81,7 @@ def test_a_folder_the_user_names_is_not_made_before_the_run_is(here: Path) -> No
         ("digits", "wrn-34-10", "digits-wrn-34-10-at"),
         ("/somewhere/my data.npz", "mynets:resnet", "my-data-mynets-resnet-at"),
         ("../..", "a:b", "run-a-b-at"),
+        (f"{'a' * 250}.npz", "b", f"{'a' * 40}-b-at"),
         ("mine.v2:make", "é:f", "mine-é-f-at"),
     ],
 )
@@ -162,7 +168,7 @@ def late(here: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.usefixtures("late")
 def test_a_late_error_of_the_users_model_keeps_its_traceback(name: str, error: type[Exception]) -> None:
     with pytest.raises(error, match="late") as caught:
-        main(["train", *QUICK, "--optim.batch", "32", "--model.name", f"late:{name}"])
+        main(["train", *quick("--optim.batch", "32", "--model.name", f"late:{name}")])
     assert "late.py" in str(caught.traceback[-1].path)
     assert Run("runs/digits-late-value_error-plain-1".replace("value_error", name)).status().state == "failed"
 
@@ -171,13 +177,13 @@ def test_a_late_error_of_the_users_model_keeps_its_traceback(name: str, error: t
 def test_a_late_error_of_the_users_data_says_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bilaw.datasets.mapped.LOOKS", 4)
     with pytest.raises(RuntimeError, match=r"in epoch \d, step 1: .*'late', at .*late\.py:10\)") as caught:
-        main(["train", *QUICK, "--data.name", "late:Data", "--data.select", "10", "--optim.epochs", "9"])
+        main(["train", *quick("--data.name", "late:Data", "--data.select", "10", "--optim.epochs", "9")])
     assert not isinstance(caught.value, ValueError)
 
 
 @pytest.mark.usefixtures("late")
 def test_no_room_in_the_hosts_memory_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", *QUICK, "--optim.batch", "32", "--model.name", "late:memory_error"]) == 1
+    assert main(["train", *quick("--optim.batch", "32", "--model.name", "late:memory_error")]) == 1
     assert "can't allocate memory: late Lower optim.batch" in capsys.readouterr().err
 
 
