@@ -274,6 +274,7 @@ MODELS: tuple[Row, ...] = (
 DATA: tuple[Row, ...] = (
     ("train --data.name digit", ("data = 'digit'", "one of cifar-10", "did you mean 'digits'?", ".npz file")),
     ("train --data.name mnist", ("mnist", "bilaw data get mnist")),
+    (f"train --data.name {'a' * 300}.npz", ("data = 'aaa", "a path that can be looked up (File name too long)")),
     ("train --data.name absent.npz", ("data = 'absent.npz'", "a path that exists")),
     ("train --data.name script.py", ("data = 'script.py'", ".npz alone")),
     ("train --data.name half.npz", ("data = 'half.npz'", "an .npz file that is whole")),

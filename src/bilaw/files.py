@@ -30,6 +30,14 @@ def is_name(path: str) -> bool:
         return False
 
 
+def is_folder(path: Path) -> bool:
+    """Tell whether a folder is there; none is under a name that no file can have."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary file to write beside `path`; on leaving it is on the disk and takes the name of `path`.

@@ -23,7 +23,7 @@ from bilaw.commands.train_help import METAVARS, OPTIONS, USAGE, Help
 from bilaw.config import Config
 from bilaw.effects import without_effect
 from bilaw.errors import Refused, look_up, refuse
-from bilaw.files import LONGEST, explained, is_name
+from bilaw.files import LONGEST, explained, is_folder, is_name
 from bilaw.recipes.methods import METHODS
 from bilaw.settings import override, parse_file, settings, to_toml, values_of
 from bilaw.training.fit import Interrupted, fit
@@ -157,7 +157,7 @@ def names(config: Config) -> tuple[str, str, str]:
 
 def existing_folder(asked: str) -> Path:
     """Return the folder of a run given by its path, or by its name as `bilaw runs` shows it."""
-    places = [place for place in (Path(asked), RUNS / asked) if place.is_dir()] if is_name(asked) else []
+    places = [place for place in (Path(asked), RUNS / asked) if is_folder(place)] if asked else []
     return places[0] if places else refuse("--resume", asked, "the folder of a run (`bilaw runs` lists them)")
 
 

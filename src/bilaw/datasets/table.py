@@ -31,6 +31,10 @@ def load(name: str, root: Path | str | None = None) -> Dataset:
     if name in DATASETS:
         return DATASETS[name](root)
     path = Path(name).expanduser()
+    try:
+        path.exists()
+    except OSError as error:
+        refuse("data", name, f"a name or a path that can be looked up ({error.strerror})")
     if path.is_dir():
         return folder.load(path)
     if path.is_file():
