@@ -71,8 +71,8 @@ def overlapping(name: str, intervals: Sequence[Interval]) -> str | None:
     """Return what to say of intervals that all share a point; None where some do not.
 
     >>> overlapping("clean", [(0.2, 0.5), (0.4, 0.7)]), overlapping("clean", [(0.2, 0.3), (0.4, 0.7)])
-    ('clean: all intervals overlap, so no method is shown to be better than another here', None)
+    ('clean: all intervals overlap: this table does not rank the methods', None)
     """
     if max(low for low, _ in intervals) > min(high for _, high in intervals):
         return None
-    return f"{name}: all intervals overlap, so no method is shown to be better than another here"
+    return f"{name}: all intervals overlap: this table does not rank the methods"
