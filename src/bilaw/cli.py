@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Diverged as error:
         return _end(error, 1)
     except OSError as error:
-        if user_frame(error):
+        if user_frame(error) and not getattr(error, "explained", False):
             raise  # in code of the user's own, which wants to know where
         return _end(error, 1)
     except (MemoryError, RuntimeError) as error:

@@ -90,13 +90,17 @@ def at(error: BaseException) -> str:
 
 
 def user_frame(error: BaseException) -> str | None:
-    """Return the innermost place in code that is neither ours nor a library's, as `file:line`."""
+    """Return where it was raised, as `file:line`, if that is neither in our code nor, called by us, in a library's."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(("<", *_LIBRARIES))]
-    return f"{own[-1].filename}:{own[-1].lineno}" if own else None
+    told = [frame for frame in frames if not frame.filename.startswith(("<", *_LIBRARIES)) or _is_ours(frame)]
+    return f"{told[-1].filename}:{told[-1].lineno}" if told and not _is_ours(told[-1]) else None
 
 
-_LIBRARIES = (str(Path(__file__).parent), *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
+def _is_ours(frame: traceback.FrameSummary) -> bool:
+    return frame.filename.startswith(str(Path(__file__).parent))
+
+
+_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
 def _is_number(value: Any) -> bool:
