@@ -77,6 +77,8 @@ class OwnRule(torch.autograd.Function):
 
 number = 3
 raises = lambda: 1 / 0
+lazy = lambda: nn.Sequential(nn.Flatten(), nn.LazyLinear(10))
+weightless = lambda: Net(lambda z: z).to("meta")
 ends = lambda: exit(3)
 gives_none = lambda: None
 wants_depth = lambda depth: Net(None)
@@ -87,6 +89,7 @@ one_logit = lambda: Net(lambda z: z[:, 0])
 whole_numbers = lambda: Net(lambda z: z.round().long())
 a_tuple = lambda: Net(lambda z: (z, z))
 raises_later = lambda: Net(lambda z: {}["no such key"])
+exits_later = lambda: Net(lambda z: exit(3))
 frozen = lambda: Net(lambda z: z).requires_grad_(False)
 later_probabilities = lambda: InTraining(lambda z: z.softmax(1))
 later_not_numbers = lambda: InTraining(lambda z: z * torch.nan)
@@ -142,6 +145,7 @@ SETTINGS: tuple[Row, ...] = (
     ("train --attack.name pdg", ("attack.name = 'pdg'", "one of f-fgsm, fgsm, pgd", "did you mean 'pgd'?")),
     ("train --attack.fraction 1.5", ("attack.fraction = 1.5", "above 0 and at most 1")),
     ("train --optim.epochs 0", ("optim.epochs = 0", "a whole number >= 1")),
+    ("train --attack.steps 99999999999", ("attack.steps = 99999999999", "from 1 to 2147483647")),
     ("train --optim.epochs 1e3", ("optim.epochs = '1e3'", "a whole number")),
     ("train --optim.momentum 1", ("optim.momentum = 1.0", "from 0 up to, but not including, 1")),
     ("train --optim.ema 1", ("optim.ema = 1.0", "between 0 and 1, such as 0.999")),
@@ -155,6 +159,10 @@ SETTINGS: tuple[Row, ...] = (
     ("train --method bilaw-trade", ("--method = 'bilaw-trade'", "did you mean 'bilaw-trades'?")),
     ("train --compute.device gpu", ("compute.device = 'gpu'", "a device of this machine: cpu")),
     ("train --compute.device cuda:77", ("compute.device = 'cuda:77'", "a device of this machine: cpu")),
+    ("train --compute.device cpu:7", ("compute.device = 'cpu:7'", "a device of this machine: cpu")),
+    ("train --attack.eps 0.1 --seed 1 --attack.eps=0.2", ("--attack.eps", "given twice")),
+    ("train --run a --run b", ("--run", "given twice")),
+    ("demo --seed 1 --seed 1", ("--seed", "given twice")),
     ("train --compute.device meta", ("compute.device = 'meta'", "a device that computes")),
     ("train --compute.threads 99999", ("compute.threads = 99999", "from 1 to 1024")),
     ("tran", ("COMMAND = 'tran'", "did you mean 'train'?")),
@@ -201,7 +209,12 @@ FILES: tuple[Row, ...] = (
 MODELS: tuple[Row, ...] = (
     ("train --model.name resnet", ("model = 'resnet'", "one of fc1, small-cnn, tiny-cnn, wrn-32-10, or any wrn-D-K")),
     ("train --model.name tiny-cn", ("model = 'tiny-cn'", "did you mean 'tiny-cnn'?")),
-    ("train --model.name wrn-33-1", ("33", "depth")),
+    ("train --model.name wrn-33-1", ("model = 'wrn-33-1'", "wrn-D-K with depth D = 6n + 2 (8, 14,", "width K")),
+    ("train --model.name wrn-28-0", ("model = 'wrn-28-0'", "width K >= 1")),
+    ("train --model.name wrn-28-99999", ("model.name = 'wrn-28-99999'", "memory")),
+    (f"train --model.name wrn-28-{10**30}", ("model = 'wrn-28-1000", "or any wrn-D-K")),
+    ("train --model.name mine:lazy", ("model = 'mine:lazy'", "lazy layers")),
+    ("train --model.name mine:weightless", ("model = 'mine:weightless'", "meta device")),
     ("train --model.name mine:", ("model.name = 'mine:'", "module:function, such as mynets:resnet")),
     ("train --model.name absent:net", ("model.name = 'absent:net'", "No module named 'absent'")),
     ("train --model.name unfinished:net", ("model.name = 'unfinished:net'", "SyntaxError in it")),
@@ -210,6 +223,7 @@ MODELS: tuple[Row, ...] = (
     ("train --model.name mine:number", ("model.name = 'mine:number'", "a function", "not a int")),
     ("train --model.name mine:raises", ("'mine:raises'", "ZeroDivisionError in it: division by zero")),
     ("train --model.name mine:ends", ("'mine:ends'", "SystemExit in it: 3")),
+    ("train --model.name mine:exits_later", ("model = 'Net'", "SystemExit: 3, at ", "mine.py:")),
     ("train --model.name mine:gives_none", ("'mine:gives_none'", "returns a torch.nn.Module, not a NoneType")),
     ("train --model.name mine:wants_depth", ("'mine:wants_depth'", "out of shape", "not depth")),
     ("train --model.name mine:probabilities", ("model output = 'probabilities'", "leave out the final softmax")),
@@ -253,12 +267,14 @@ MODELS: tuple[Row, ...] = (
         ("scheme.network", "which features it reads"),
     ),
     ("train --scheme.name pretrained --scheme.network omega.safetensors", ("a network for 10 classes", "3 features")),
-    ("train --scheme.name pretrained --scheme.network finished", ("scheme.network", "a file that exists")),
+    ("train --scheme.name pretrained --scheme.network finished", ("'finished'", "no omega.safetensors in it")),
+    ("train --scheme.name pretrained --scheme.network folder", ("= 'folder'", "no omega.safetensors in it")),
 )
 
 DATA: tuple[Row, ...] = (
     ("train --data.name digit", ("data = 'digit'", "one of cifar-10", "did you mean 'digits'?", ".npz file")),
     ("train --data.name mnist", ("mnist", "bilaw data get mnist")),
+    (f"train --data.name {'a' * 300}.npz", ("data = 'aaa", "a path that can be looked up (File name too long)")),
     ("train --data.name absent.npz", ("data = 'absent.npz'", "a path that exists")),
     ("train --data.name script.py", ("data = 'script.py'", ".npz alone")),
     ("train --data.name half.npz", ("data = 'half.npz'", "an .npz file that is whole")),
@@ -273,7 +289,7 @@ DATA: tuple[Row, ...] = (
     ("train --data.name mine:gives_none", ("NoneType", "arrays or tensors (x, y)")),
     ("train --data.name mine:too_bright", ("values in [300, 300]", "values in [0, 1]")),
     ("train --data.name mine:few_labels", ("39", "40", "label")),
-    ("train --data.name mine:one_class", ("train labels = '0'", "every one of 0, 1")),
+    ("train --data.name mine:one_class", ("train labels = '0'", "at least two classes")),
     ("data get mnits", ("data = 'mnits'", "did you mean 'mnist'?")),
     ("data check mnits", ("data = 'mnits'", "did you mean 'mnist'?")),
 )
@@ -284,6 +300,10 @@ RUNS: tuple[Row, ...] = (
     ("train --run pickle.pt", ("--run = 'pickle.pt'", "pickle.pt is a file")),
     ("train --run pickle.pt/below", ("--run = 'pickle.pt/below'", "pickle.pt is a file")),
     ("train --run ''", ("--run = ''", "a folder")),
+    (f"train --run {'a' * 300}", ("--run = 'aaa", "at most 240 bytes")),
+    (f"train --run {'é' * 121}/below", ("--run = 'é", "at most 240 bytes")),
+    ("train --run \udcff", ("--run = '\\udcff'", "in Unicode")),
+    (f"train --resume {'a' * 300}", ("--resume = 'aaa", "the folder of a run")),
     ("train --resume nonsense", ("--resume = 'nonsense'", "the folder of a run (`bilaw runs` lists them)")),
     ("train --resume folder", ("run = 'folder'", "the folder of a run, with a config.toml in it")),
     ("train --resume finished", ("run = 'finished'", "a run that has not finished", "--config")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bilaw.config import (
@@ -19,7 +20,7 @@ from bilaw.config import (
     SchemeConfig,
 )
 from bilaw.recipes.methods import METHODS, method
-from bilaw.settings import groups
+from bilaw.settings import from_toml, groups, to_toml
 from bilaw.training.build import build_method, build_weighting
 
 
@@ -37,6 +38,10 @@ from bilaw.training.build import build_method, build_weighting
         (ModelConfig, "weights", "auto"),
         (AttackConfig, "eps", True),
         (AttackConfig, "eps", 10**400),
+        (AttackConfig, "eps", np.float64("nan")),
+        (AttackConfig, "eps", "0.1"),
+        (AttackConfig, "steps", 2**31),
+        (AttackConfig, "steps", np.float32(2)),
         (AttackConfig, "fraction", 0),
         (AttackConfig, "step_size", 0),
         (SchemeConfig, "hidden", [64]),
@@ -59,6 +64,22 @@ from bilaw.training.build import build_method, build_weighting
 def test_bad_values_are_refused_by_name(kind: Any, name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=rf"\b{name} = .* is not accepted; it takes "):
         kind(**{name: value})
+
+
+@pytest.mark.parametrize("part", [part.name for part in fields(Config) if part.name != "seed"])
+@pytest.mark.parametrize("value", [5, None, {}, Config()])
+def test_a_part_is_of_its_own_kind(part: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=rf"{part} = .* it takes a bilaw\.config\.{part.capitalize()}Config"):
+        Config(**{part: value})
+
+
+def test_numpys_scalars_are_numbers() -> None:
+    attack = AttackConfig(eps=np.float32(0.125), steps=np.int64(3))  # type: ignore[arg-type]
+    data = DataConfig(augment=np.bool_(True))  # type: ignore[arg-type]
+    config = Config(attack=attack, data=data, seed=np.uint8(7))  # type: ignore[arg-type]
+    assert config == Config(attack=AttackConfig(eps=0.125, steps=3), data=DataConfig(augment=True), seed=7)
+    assert [type(value) for value in (attack.eps, attack.steps, data.augment, config.seed)] == [float, int, bool, int]
+    assert from_toml(to_toml(config)) == config
 
 
 @pytest.mark.parametrize(

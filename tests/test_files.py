@@ -5,6 +5,7 @@ import stat
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 
 from bilaw import files
@@ -17,6 +18,18 @@ def test_a_failure_leaves_the_old_file_and_nothing_beside_it(tmp_path):
         part.write_text(f"half {1 / 0}" if part.write_text("half") else "")
     assert target.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["it"]
+
+
+def test_equal_tensors_are_equal_files_whatever_order_they_are_told_about_in(tmp_path):
+    about = {f"é{i}": "\u2028" * i for i in range(12)}
+    for place, names in enumerate((about, reversed(about), sorted(about, key=hash))):
+        tensors = {"a": torch.arange(3.0), "b": torch.tensor([True])}
+        files.write_tensors(tmp_path / str(place), tensors, {name: about[name] for name in names})
+    one, *others = [path.read_bytes() for path in sorted(tmp_path.iterdir())]
+    assert others == [one, one]
+    with safe_open(tmp_path / "0", framework="pt") as held:
+        assert held.metadata() == about
+    assert load_file(tmp_path / "0")["a"].tolist() == [0, 1, 2]
 
 
 def test_the_file_is_on_the_disk_before_it_takes_its_name_and_the_name_after(tmp_path, monkeypatch):

@@ -84,6 +84,11 @@ def test_the_demo_trains_all_four_methods_and_prints_one_table(capsys: pytest.Ca
     out = capsys.readouterr().out
     for title in ("AT", "TRADES", "BiLAW", "BiLAW-TRADES"):
         assert re.search(rf"│ {title} +│ +[\d.]+%  \[[\d.]+%, [\d.]+%\] │ +[\d.]+%  \[", out), out
+    for column, name in enumerate(("clean", "PGD-20")):
+        rows = [re.findall(r"\[([\d.]+)%, ([\d.]+)%\]", line) for line in out.splitlines() if line.startswith("│")]
+        ends = [(float(row[column][0]), float(row[column][1])) for row in rows]
+        overlap = max(low for low, _ in ends) <= min(high for _, high in ends)
+        assert (f"{name}: all intervals overlap" in out) is overlap
 
 
 @pytest.mark.parametrize("arguments", [["demo", "--epochs", "0"], ["demo", "--seed", "-1"], ["dmo"], ["demo", "--x"]])

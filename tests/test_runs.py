@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from bilaw import runs
+from bilaw import runs, status
 from bilaw.config import Config, LogConfig
 from bilaw.runs import Run
 
@@ -184,8 +184,8 @@ def test_status_and_who_holds_the_run(tmp_path):
             run.hold()
         assert run.status().state == "running"
         run.set_status("finished", 2, 2, {"robust": 0.5})
-    status = run.status()
-    assert (status.state, status.epoch, status.best) == ("finished", 2, {"robust": 0.5})
+    found = run.status()
+    assert (found.state, found.epoch, found.best) == ("finished", 2, {"robust": 0.5})
     run.hold().close()
 
 
@@ -203,7 +203,7 @@ def test_a_file_system_without_locks_is_worked_on_all_the_same(tmp_path, monkeyp
     def no_locks(file, how):
         raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr(runs.fcntl, "flock", no_locks)
+    monkeypatch.setattr(status.fcntl, "flock", no_locks)
     with run.hold(), run.hold():
         pass
 

@@ -59,7 +59,7 @@ def make_batch(x: Tensor, y: Tensor, classes: int | None = None, index: Tensor |
 
     >>> make_batch(torch.tensor([[2.0]]), torch.tensor([0]))
     Traceback (most recent call last):
-    ValueError: x = 'values in [2, 2]' is not accepted; it takes values in [0, 1]; divide bytes by 255 ...
+    bilaw.errors.Refused: x = 'values in [2, 2]' is not accepted; it takes values in [0, 1]; divide bytes by 255 ...
     """
     check_shapes(x, y)
     if classes is not None:

@@ -7,9 +7,11 @@ scheme, the data set or the device. A setting has one name everywhere: `Config()
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import numpy as np
 import torch
 
 from bilaw.algorithm import META_POINTS
@@ -38,8 +40,21 @@ def setting(default: Any, meaning: str) -> Any:
     return field(default=default, metadata={"help": meaning})
 
 
+class Checked:
+    """Settings that are looked at once, when they are made; numpy's scalars become Python's numbers."""
+
+    def __post_init__(self) -> None:
+        for part in fields(self):  # type: ignore[arg-type]
+            if isinstance(value := getattr(self, part.name), np.generic):
+                object.__setattr__(self, part.name, value.item())
+        self.check()
+
+    def check(self) -> None:
+        """Refuse what is not accepted."""
+
+
 @dataclass(frozen=True)
-class DataConfig:
+class DataConfig(Checked):
     """The images, and what is held out of the training half."""
 
     name: str = setting("digits", "a name (`bilaw data list`), an .npz file, a folder, or module:function")
@@ -49,7 +64,8 @@ class DataConfig:
     split_seed: int = setting(0, "seed of the two held-out splits, kept apart from the run's own")
     augment: bool | None = setting(None, "random crop and mirror (auto: what the data set says)")
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse what is not accepted."""
         text("data.name", self.name)
         if self.root is not None:
             optional_text("data.root", self.root)
@@ -62,34 +78,36 @@ class DataConfig:
 
 
 @dataclass(frozen=True)
-class ModelConfig:
+class ModelConfig(Checked):
     """The classifier."""
 
     name: str = setting("tiny-cnn", "fc1, tiny-cnn, small-cnn, wrn-D-K, or your own as module:function")
     weights: str | None = setting(None, "safetensors file to start from (auto: weights drawn from the seed)")
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse what is not accepted."""
         text("model.name", self.name)
         if self.weights is not None:
             optional_text("model.weights", self.weights)
 
 
 @dataclass(frozen=True)
-class LossConfig:
+class LossConfig(Checked):
     """What is minimised."""
 
     name: str = setting("adversarial-ce", "plain, adversarial-ce, trades or mart")
     inv_lambda: float = setting(6.0, "TRADES' 1/lambda, the factor of its KL")
     strength: float = setting(5.0, "MART's factor of its KL")
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse what is not accepted."""
         check_entry("loss.name", self.name, LOSSES, offered(self))
         number_at_least("loss.inv_lambda", self.inv_lambda, 0)
         number_at_least("loss.strength", self.strength, 0)
 
 
 @dataclass(frozen=True)
-class AttackConfig:
+class AttackConfig(Checked):
     """The attack that training faces; evaluation uses its ball, too."""
 
     name: str = setting("pgd", "pgd, f-fgsm or fgsm")
@@ -100,7 +118,8 @@ class AttackConfig:
     start: str | None = setting(None, "where pgd starts: uniform, gaussian or zero (auto: the loss's own)")
     fraction: float = setting(1.0, "attack only this share of each batch, the heaviest samples")
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse what is not accepted."""
         look_up("attack.name", self.name, training_attacks())
         number_at_least("attack.eps", self.eps, 0)
         look_up("attack.norm", self.norm, NORMS)
@@ -116,7 +135,7 @@ class AttackConfig:
 
 
 @dataclass(frozen=True)
-class SchemeConfig:
+class SchemeConfig(Checked):
     """How samples are weighted, be it by a weight network."""
 
     name: str = setting("uniform", "uniform, gairat, wmmr, mail, non-parametric, learned or pretrained")
@@ -130,7 +149,8 @@ class SchemeConfig:
     lr: float = setting(1e-3, "mu's learning rate, the paper's alpha")
     weight_decay: float = setting(1e-4, "mu's weight decay")
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse what is not accepted."""
         look_up("scheme.name", self.name, SCHEMES)
         if self.name not in NETWORKED:
             check_entry("scheme.name", self.name, SCHEMES, offered(self))
@@ -166,7 +186,7 @@ class SchemeConfig:
 
 
 @dataclass(frozen=True)
-class MetaConfig:
+class MetaConfig(Checked):
     """The reweighting half of a step, for schemes that learn."""
 
     loss: str | None = setting(None, "loss that mu descends on held-out data (auto: the training loss)")
@@ -176,7 +196,8 @@ class MetaConfig:
     derivative: str = setting("exact", "directional derivative of line 6: exact or central")
     batch: int = setting(128, "held-out samples a step")
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse what is not accepted."""
         if self.loss is not None:
             check_entry("meta.loss", self.loss, LOSSES, offered(LossConfig()))
         if self.attack is not None:
@@ -188,7 +209,7 @@ class MetaConfig:
 
 
 @dataclass(frozen=True)
-class OptimConfig:
+class OptimConfig(Checked):
     """The classifier's own optimisation: SGD as in the paper."""
 
     epochs: int = setting(100, "passes over the training samples")
@@ -200,7 +221,8 @@ class OptimConfig:
     clip: float | None = setting(None, "largest norm of theta's gradient (auto: no clipping)")
     ema: float | None = setting(None, "decay of an average of theta, which is then judged and kept (auto: none)")
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse what is not accepted."""
         whole_at_least("optim.epochs", self.epochs, 1)
         whole_at_least("optim.batch", self.batch, 2)
         number_at_least("optim.lr", self.lr, 0, above=True)
@@ -215,14 +237,15 @@ class OptimConfig:
 
 
 @dataclass(frozen=True)
-class SelectConfig:
+class SelectConfig(Checked):
     """How the best epoch is chosen, on the *select* split alone."""
 
     every: int = setting(1, "epochs between two looks at the select split")
     steps: int = setting(10, "PGD iterations of that look")
     patience: int | None = setting(None, "looks without a new best PGD accuracy before stopping (auto: never stop)")
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse what is not accepted."""
         whole_at_least("select.every", self.every, 1)
         whole_at_least("select.steps", self.steps, 1)
         if self.patience is not None:
@@ -230,7 +253,7 @@ class SelectConfig:
 
 
 @dataclass(frozen=True)
-class ComputeConfig:
+class ComputeConfig(Checked):
     """Where and how it is computed."""
 
     device: str | None = setting(None, "cpu, cuda, cuda:1, mps, ... (auto: a GPU if there is one)")
@@ -239,7 +262,8 @@ class ComputeConfig:
     compile: bool = setting(False, "torch.compile the forward that attacks climb")
     threads: int | None = setting(None, "CPU threads (auto: PyTorch's own choice)")
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse what is not accepted."""
         if self.device is not None:
             optional_text("compute.device", self.device)
         if self.precision is not None:
@@ -252,7 +276,7 @@ class ComputeConfig:
 
 
 @dataclass(frozen=True)
-class GuardConfig:
+class GuardConfig(Checked):
     """What is watched while training."""
 
     overfitting: str = setting("switch", "catastrophic overfitting of one-step attacks: switch to PGD, report or off")
@@ -261,7 +285,8 @@ class GuardConfig:
         0.1, "effective sample size, as a share of the batch, below which weights are said to collapse"
     )
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse what is not accepted."""
         look_up("guard.overfitting", self.overfitting, OVERFITTING)
         if not 0 < number_at_least("guard.drop", self.drop, 0) <= 1:
             refuse("guard.drop", self.drop, "a number above 0 and at most 1")
@@ -270,7 +295,7 @@ class GuardConfig:
 
 
 @dataclass(frozen=True)
-class LogConfig:
+class LogConfig(Checked):
     """What is written beside the weights."""
 
     to: tuple[str, ...] = setting(("tensorboard",), "any of tensorboard, wandb, mlflow, as in tensorboard,wandb")
@@ -278,7 +303,8 @@ class LogConfig:
     checkpoint_minutes: float = setting(5.0, "minutes between two checkpoints within an epoch")
     checkpoint_steps: int = setting(0, "steps between two checkpoints within an epoch (0: minutes alone decide)")
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse what is not accepted."""
         if not isinstance(self.to, tuple):
             refuse("log.to", self.to, f"names out of {', '.join(LOGGERS)}, or nothing")
         for name in self.to:
@@ -289,7 +315,7 @@ class LogConfig:
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Checked):
     """A training run."""
 
     data: DataConfig = field(default_factory=DataConfig)
@@ -305,7 +331,12 @@ class Config:
     log: LogConfig = field(default_factory=LogConfig)
     seed: int = setting(0, "seed of everything random but the held-out splits")
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse what is not accepted."""
+        for part in fields(self):
+            kind: Any = part.default_factory
+            if not part.metadata and not isinstance(getattr(self, part.name), kind):
+                refuse(part.name, getattr(self, part.name), f"a bilaw.config.{kind.__name__}")
         check_seed("seed", self.seed)
         loss, scheme = self.loss.name, self.scheme
         if loss == "plain" and scheme.name != "uniform":
@@ -358,7 +389,7 @@ def truth(name: str, value: Any) -> None:
 
 def check_seed(name: str, value: Any) -> None:
     """Refuse anything but a seed."""
-    if whole_at_least(name, value, 0) >= SEEDS:
+    if whole_at_least(name, value, 0, most=math.inf) >= SEEDS:
         refuse(name, value, "a whole number from 0 to 2**63 - 1")
 
 

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import difflib
 import sys
+import sysconfig
+import traceback
 from collections.abc import Iterable, Mapping
+from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
+MOST = 2**31 - 1  # of anything counted
+
+
+class Refused(ValueError):
+    """Input that is not accepted, said in one line that needs no traceback; any other error keeps its own."""
 
 
 def refuse(setting: str, value: object, accepted: str) -> NoReturn:
@@ -15,9 +24,9 @@ def refuse(setting: str, value: object, accepted: str) -> NoReturn:
 
     >>> refuse("eps", -1, "a number >= 0")
     Traceback (most recent call last):
-    ValueError: eps = -1 is not accepted; it takes a number >= 0
+    bilaw.errors.Refused: eps = -1 is not accepted; it takes a number >= 0
     """
-    raise ValueError(f"{setting} = {value!r} is not accepted; it takes {accepted}")
+    raise Refused(f"{setting} = {value!r} is not accepted; it takes {accepted}")
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -31,7 +40,7 @@ def look_up(setting: str, name: Any, table: Mapping[str, T]) -> T:
 
     >>> look_up("loss", "trade", {"trades": 1, "mart": 2})
     Traceback (most recent call last):
-    ValueError: loss = 'trade' is not accepted; it takes one of mart, trades (did you mean 'trades'?)
+    bilaw.errors.Refused: loss = 'trade' is not accepted; it takes one of mart, trades (did you mean 'trades'?)
     """
     if isinstance(name, str) and name in table:
         return table[name]
@@ -50,20 +59,52 @@ def number_at_least(setting: str, value: Any, least: float, *, above: bool = Fal
 
     >>> number_at_least("eps", -0.1, 0)
     Traceback (most recent call last):
-    ValueError: eps = -0.1 is not accepted; it takes a finite number >= 0
+    bilaw.errors.Refused: eps = -0.1 is not accepted; it takes a finite number >= 0
     """
     if not _is_number(value) or value < least or (above and value == least):
         refuse(setting, value, f"a finite number {'>' if above else '>='} {least:g}")
     return float(value)
 
 
-def whole_at_least(setting: str, value: Any, least: int) -> int:
-    """Return `value` if it is a whole number >= `least`, else refuse it."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+def whole_at_least(setting: str, value: Any, least: int, most: float = MOST) -> int:
+    """Return `value` if it is a whole number >= `least`, and not absurdly large, else refuse it."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         refuse(setting, value, f"a whole number >= {least}")
-    return value
+    if (whole := int(value)) > most:
+        refuse(setting, value, f"a whole number from {least} to {most}")
+    return whole
+
+
+def reason(error: BaseException) -> str:
+    """Return what code of the user's raised, in one line, and where in it.
+
+    >>> reason(KeyError("no such key"))
+    "KeyError: 'no such key'"
+    """
+    return " ".join(f"{type(error).__name__}: {error}{at(error)}".split())
+
+
+def at(error: BaseException) -> str:
+    """Return a closing word on where in the user's code it was raised, or nothing."""
+    return f", at {place}" if (place := user_frame(error)) else ""
+
+
+def user_frame(error: BaseException) -> str | None:
+    """Return where it was raised, as `file:line`, if that is neither in our code nor, called by us, in a library's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    told = [frame for frame in frames if not frame.filename.startswith(("<", *_LIBRARIES)) or _is_ours(frame)]
+    return f"{told[-1].filename}:{told[-1].lineno}" if told and not _is_ours(told[-1]) else None
+
+
+def _is_ours(frame: traceback.FrameSummary) -> bool:
+    return frame.filename.startswith(str(Path(__file__).parent))
+
+
+_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
 def _is_number(value: Any) -> bool:
-    # The bound keeps out infinities and NaN, and integers that no float can hold.
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    size: Any = abs(value)
+    return bool(size <= sys.float_info.max)  # false of infinities and NaN, and of integers that no float can hold

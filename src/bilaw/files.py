@@ -15,6 +15,27 @@ from safetensors.torch import save
 from torch import Tensor
 
 PART = ".part"  # how the names of half-written files end
+LONGEST = 240  # bytes of a name: systems take 255, of which a half-written folder needs some
+
+
+def is_name(path: str) -> bool:
+    """Tell whether a file may be called so: not empty, Unicode without NUL, and no part of it too long.
+
+    >>> is_name("runs/mine"), is_name("runs/" + 250 * "a"), is_name("\\udcff")
+    (True, False, False)
+    """
+    try:
+        return bool(path) and "\0" not in path and all(len(part.encode()) <= LONGEST for part in Path(path).parts)
+    except UnicodeEncodeError:  # bytes that are no UTF-8
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Tell whether a folder is there; none is under a name that no file can have."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 @contextmanager
@@ -48,7 +69,21 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
     # contiguous: safetensors stores no strides; clone: two names may share one memory
     held = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
     with replacing(path) as part:
-        part.write_bytes(save(held, dict(about)))  # Python's own write says what is wrong with a disk
+        part.write_bytes(_ordered(save(held, dict(about))))  # Python's own write says what is wrong with a disk
+
+
+def _ordered(data: bytes) -> bytes:
+    """Return a safetensors file with what its header tells about the tensors in the order of the names.
+
+    The library's own order differs from one process to the next.
+    """
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    if "__metadata__" in header:
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of eight
+    return len(text).to_bytes(8, "little") + text + data[end:]
 
 
 def append(path: Path, data: bytes) -> None:

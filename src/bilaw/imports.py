@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bilaw.errors import nearest, refuse
+from bilaw.errors import at, nearest, refuse
 
 
 def find(setting: str, name: str) -> Any:
@@ -27,7 +27,7 @@ def find(setting: str, name: str) -> Any:
     except ImportError as error:
         refuse(setting, name, f"a module that can be imported ({error}; looked in {here} and among installed packages)")
     except (Exception, SystemExit) as error:  # whatever the user's module raises: a script may end itself
-        refuse(setting, name, f"a module that can be imported ({type(error).__name__} in it: {error})")
+        refuse(setting, name, f"a module that can be imported ({type(error).__name__} in it: {error}{at(error)})")
     finally:
         with suppress(ValueError):  # the module may have removed it
             sys.path.remove(here)

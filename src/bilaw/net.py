@@ -76,11 +76,11 @@ class Net:
         if self.channels_last and x.ndim == 4:
             x = x.contiguous(memory_format=torch.channels_last)
         if not self.bf16:
-            return _checked(call(state, (x,)), x)
+            return _widened(_checked(call(state, (x,)), x))
         # No cache of cast parameters: it would outlive the step that moves them.
         with torch.autocast(x.device.type, torch.bfloat16, cache_enabled=False):
             logits = call(state, (x,))
-        return _checked(logits, x).float()
+        return _widened(_checked(logits, x))
 
     def training(self, theta: Mapping[str, Tensor] | None = None, noise: int = 0) -> TrainForward:
         """Return the train-mode classifier at `theta`; equal `noise` means equal dropout masks."""
@@ -132,6 +132,11 @@ def frozen(model: nn.Module | LogitsOf) -> LogitsOf:
     if not callable(model):
         refuse("model", model, "a torch.nn.Module or a function: images to logits")
     return lambda x: _checked(model(x), x)
+
+
+def _widened(logits: Tensor) -> Tensor:
+    """Return half-precision logits in single precision: margins, losses and weights need the digits."""
+    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 
 def _checked(logits: Tensor, x: Tensor) -> Tensor:

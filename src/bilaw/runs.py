@@ -19,17 +19,16 @@ lock                 held by the process at work on the run, and let go by the s
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import secrets
 import shutil
 import socket
-import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 from safetensors.torch import load_file
@@ -39,22 +38,10 @@ from bilaw import settings
 from bilaw.config import Config
 from bilaw.errors import refuse
 from bilaw.files import PART, append, explained, json_line, settle, write_tensors, write_text
+from bilaw.status import REMEDY, WRITTEN, Status, locked, read, read_json, read_lines
 
 WEIGHT_VALUES = ("weight", "clean margin", "adversarial margin")  # of a sample, in an epoch
 GROWING = ("metrics.jsonl", "timing.jsonl", "weights.f16")  # a checkpoint notes their lengths
-fcntl: Any = importlib.import_module("fcntl") if sys.platform != "win32" else None  # a Unix module
-
-
-class Status(NamedTuple):
-    """Where a run stands."""
-
-    state: str  # running, finished, interrupted, failed, or killed: said to run, but no process holds it
-    epoch: int  # epochs done
-    epochs: int
-    best: dict[str, Any] | None  # the best epoch's metrics
-    updated: float  # seconds since 1970
-    pid: int  # of the process at work on it, and the machine that runs it
-    host: str
 
 
 class Run:
@@ -82,7 +69,7 @@ class Run:
                     (draft / name).touch()
                 write_text(made.config_file, settings.to_toml(config))
                 write_text(draft / "environment.json", json.dumps(environment, indent=1) + "\n")
-                write_tensors(draft / "splits.safetensors", splits, {})
+                made.set_splits(splits)
                 made.set_status("running", 0, config.optim.epochs, None)
                 made.describe_weights(len(splits["train"]))
                 settle(draft, home, last=made.config_file.name)  # which makes the folder a run
@@ -152,6 +139,10 @@ class Run:
         held: dict[str, Tensor] = load_file(self.path / "splits.safetensors")
         return held
 
+    def set_splits(self, splits: Mapping[str, Tensor]) -> None:
+        """Write them."""
+        write_tensors(self.path / "splits.safetensors", splits, {})
+
     def set_status(self, state: str, epoch: int, epochs: int, best: Mapping[str, Any] | None) -> None:
         """Say where the run stands."""
         status = {
@@ -167,20 +158,29 @@ class Run:
 
     def status(self) -> Status:
         """Return where the run stands."""
-        held = json.loads((self.path / "status.json").read_text())
-        if held["state"] == "running":
+        held = read(self.path / "status.json")
+        if held.state == "running" and self._lock_file.exists():
             with self._lock_file.open("rb") as lock:
-                held["state"] = "killed" if _locked(lock, shared=True) else "running"
-        return Status(**held)
+                return held._replace(state="killed" if locked(lock, shared=True) else "running")
+        return held._replace(state="killed") if held.state == "running" else held
+
+    def finished(self) -> bool:
+        """Tell whether the run has come to its end; one that cannot say so has not."""
+        try:
+            return self.status().state == "finished"
+        except (ValueError, OSError):
+            return False  # the status is written anew by whoever goes on
 
     def hold(self) -> IO[bytes]:
         """Return the lock of who works on the run, to be closed at the end; no two have it at a time."""
         with explained(self._lock_file):
             lock = self._lock_file.open("ab")
-        if not _locked(lock, shared=False):
+        if not locked(lock, shared=False):
             lock.close()
-            status = self.status()
-            refuse("run", str(self.path), f"a run that nobody is at work on; process {status.pid} on {status.host} is")
+            who = "another process"
+            with suppress(ValueError, OSError):
+                who = "process {0.pid} on {0.host}".format(self.status())
+            refuse("run", str(self.path), f"a run that nobody is at work on; {who} is")
         return lock
 
     def add(self, values: Mapping[str, Any]) -> None:
@@ -193,7 +193,7 @@ class Run:
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return the lines of the metrics: epochs, and events, which have an "event"."""
-        return _lines(self.path / "metrics.jsonl")
+        return read_lines(self.path / "metrics.jsonl")
 
     def epochs(self) -> list[dict[str, Any]]:
         """Return the lines of the epochs that count: none that was rolled back."""
@@ -213,7 +213,7 @@ class Run:
 
     def timing(self) -> list[dict[str, Any]]:
         """Return the lines of the timings."""
-        return _lines(self.path / "timing.jsonl")
+        return read_lines(self.path / "timing.jsonl")
 
     def describe_weights(self, samples: int) -> None:
         """Say what a row of the weight history is."""
@@ -242,15 +242,18 @@ class Run:
 
     def lengths(self) -> dict[str, int]:
         """Return how long the files are that grow."""
-        return {name: (self.path / name).stat().st_size for name in GROWING}
+        paths = {name: self.path / name for name in GROWING}
+        return {name: path.stat().st_size if path.is_file() else 0 for name, path in paths.items()}
 
     def cut(self, lengths: Mapping[str, int]) -> None:
         """Cut the files that grow back to what they were when a checkpoint was taken; drop what was half written."""
         for name, held in self.lengths().items():
             if held < lengths.get(name, 0):
-                refuse(str(self.path / name), f"{held} bytes", f"the {lengths[name]} it had at the checkpoint, or more")
+                whole = f"the {lengths[name]} it had at the checkpoint, or more: {REMEDY}"
+                refuse(str(self.path / name), f"{held} bytes", whole)
         with explained(self.path):
             for name in GROWING:
+                (self.path / name).touch()
                 os.truncate(self.path / name, lengths.get(name, 0))
             for folder in (self.path, self.checkpoints):
                 for part in folder.glob(f".*{PART}"):
@@ -259,7 +262,9 @@ class Run:
     def logger_id(self, logger: str, new: Callable[[], str]) -> tuple[str, bool]:
         """Return how a logger calls this run, and whether it knows it already: a resumed run goes on there."""
         file = self.path / "loggers.json"
-        held: dict[str, str] = json.loads(file.read_text()) if file.exists() else {}
+        held: dict[str, str] = read_json(file) if file.exists() else {}
+        if not isinstance(held, dict):
+            refuse(str(file), held, f"{WRITTEN}; without it, loggers begin anew")
         known = logger in held
         if not known:
             held[logger] = new()
@@ -288,22 +293,5 @@ def find(folder: Path | str) -> list[Run]:
     folder = Path(folder)
     if (folder / "config.toml").is_file():
         return [Run(folder)]
-    found = [path.parent for path in folder.glob("*/config.toml") if not path.parent.name.startswith(".")]
-    return [Run(path) for path in sorted(found, key=lambda path: ((path / "config.toml").stat().st_mtime, path.name))]
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    *whole, _ = path.read_text().split("\n")  # after the last line end: nothing, or what a kill left of a line
-    return [json.loads(line) for line in whole]
-
-
-def _locked(file: IO[bytes], shared: bool) -> bool:
-    """Lock `file`, and tell whether nobody else had; the system lets go when `file` is closed or its process dies."""
-    try:
-        if fcntl:
-            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass  # a file system without locks
-    return True
+    found = [path for path in folder.glob("*/config.toml") if path.is_file() and not path.parent.name.startswith(".")]
+    return [Run(path.parent) for path in sorted(found, key=lambda path: (path.stat().st_mtime, path.parent.name))]

@@ -15,6 +15,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from bilaw.errors import Refused
 from bilaw.files import write_tensors
 
 
@@ -34,16 +35,16 @@ def write(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -
 
 
 def read(path: Path) -> Sealed:
-    """Return what is in the file at `path`, refusing a damaged one with a `ValueError`."""
+    """Return what is in the file at `path`, refusing a damaged one."""
     try:
         with safe_open(path, framework="pt") as held:
             metadata = held.metadata() or {}
             tensors = {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118 - not a mapping
         facts = json.loads(metadata["facts"])
     except (SafetensorError, OSError, KeyError, ValueError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+        raise Refused(f"{path} is damaged: {error}") from error
     if digest(tensors, metadata["facts"]) != metadata.get("digest"):
-        raise ValueError(f"{path} is damaged: its content does not match its digest")
+        raise Refused(f"{path} is damaged: its content does not match its digest")
     return Sealed(tensors, facts, path)
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 import tomli_w
 
 from bilaw.config import Config
-from bilaw.errors import refuse
+from bilaw.errors import Refused, refuse
 
 # The same parser under two names: Python 3.11 took tomli in.
 tomllib: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -94,7 +94,7 @@ def override(config: Config, values: Mapping[str, Any]) -> Config:
     (64, 64)
     >>> override(Config(), {"atack.eps": 0.1})
     Traceback (most recent call last):
-    ValueError: there is no setting atack.eps (did you mean attack.eps?)
+    bilaw.errors.Refused: there is no setting atack.eps (did you mean attack.eps?)
     """
     changes: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
@@ -107,7 +107,7 @@ def override(config: Config, values: Mapping[str, Any]) -> Config:
 def find(name: str) -> Setting:
     """Return the setting of that name, refusing an unknown one with the nearest there is."""
     if name not in settings():
-        raise ValueError(f"there is no setting {name}{did_you_mean(name, settings())}")
+        raise Refused(f"there is no setting {name}{did_you_mean(name, settings())}")
     return settings()[name]
 
 
@@ -243,14 +243,14 @@ def parse(text: str) -> dict[str, Any]:
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"not TOML: {error}") from None
+        raise Refused(f"not TOML: {error}") from None
     except RecursionError:
-        raise ValueError("not TOML for settings: nested too deep") from None
+        raise Refused("not TOML for settings: nested too deep") from None
     values = {}
     for name, value in tables.items():
         if isinstance(value, dict) and name not in settings():
             if not name or name not in groups():
-                raise ValueError(f"there is no table [{name}]{did_you_mean(name, dict.fromkeys(groups()))}")
+                raise Refused(f"there is no table [{name}]{did_you_mean(name, dict.fromkeys(groups()))}")
             values.update({f"{name}.{key}": item for key, item in value.items()})
         elif name in groups():
             refuse(name, value, f"a table: [{name}], and its settings below")
@@ -270,4 +270,4 @@ def parse_file(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError:
         return refuse("--config", str(path), "a TOML file, which is UTF-8 text")
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise Refused(f"{path}: {error}") from None

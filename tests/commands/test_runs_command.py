@@ -17,6 +17,7 @@ from bilaw.runs import Run
 from bilaw.training.watch import Epoch
 
 BEST = Epoch(2, 0.1, 1.0, 1.0, 0.75, 0.5, float("nan"))._asdict()
+STATUS = {"state": "failed", "epoch": 1, "epochs": 2, "best": None, "updated": 1.0, "pid": 1, "host": "here"}
 PARTS = {"train": torch.arange(4), "meta": torch.arange(0), "select": torch.arange(4, 6)}
 
 
@@ -49,6 +50,17 @@ def test_each_run_is_a_line_with_its_method_state_and_scores(folder: Path, capsy
     assert "select split" in legend
 
 
+def test_off_a_terminal_a_run_is_one_line_however_long_its_name(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    make(folder / ("long" * 40), method("bilaw-trades"), "finished", 9)
+    assert main(["runs"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + 4 + 1
+    assert sum(line.startswith("long" * 40 + "  bilaw-trades  finished") for line in lines) == 1
+
+
 def test_json_is_one_object_a_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "--json", str(folder)]) == 0
     rows = {row["run"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
@@ -69,6 +81,15 @@ def test_one_run_may_be_named(folder: Path, capsys: pytest.CaptureFixture[str]) 
         ("status.json", "[]"),
         ("status.json", '{"state": "finished"}'),
         ("status.json", None),
+        ("status.json", json.dumps({**STATUS, "best": 3})),
+        ("status.json", json.dumps({**STATUS, "best": {"clean": "high"}})),
+        ("status.json", json.dumps({**STATUS, "best": [0.5]})),
+        ("status.json", json.dumps({**STATUS, "epoch": None})),
+        ("status.json", json.dumps({**STATUS, "updated": "today"})),
+        ("status.json", json.dumps({**STATUS, "updated": float("nan")})),
+        ("status.json", json.dumps({**STATUS, "state": ["running"]})),
+        ("status.json", json.dumps({**STATUS, "more": 1})),
+        ("status.json", "[" * 100_000),
         ("config.toml", "nonsense ="),
         ("config.toml", "[attack]\nepsilon = 1"),
     ],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from surface import FROZEN, surface
 
@@ -67,6 +70,11 @@ def test_bilaw_alone_shows_its_commands_and_ends_with_status_2(capsys: pytest.Ca
     out, err = capsys.readouterr()
     assert out == ""
     assert all(command in err for command in ("demo", "data", "train", "evaluate", "compare", "runs"))
+
+
+def test_with_its_outputs_closed_a_command_does_its_work() -> None:
+    script = 'exec "$0" -m bilaw.cli train --print-config >&- 2>&-'
+    assert subprocess.run(["sh", "-c", script, sys.executable]).returncode == 0
 
 
 def test_ctrl_c_ends_any_command_in_one_line(

@@ -23,6 +23,11 @@ from bilaw.settings import parse_file, values_of
 QUICK = ["--model.name", "fc1", "--method", "plain", "--optim.batch", "512", "--optim.epochs", "1", "--log.to", "none"]
 
 
+def quick(*instead: str) -> list[str]:
+    given = dict(zip(QUICK[::2], QUICK[1::2], strict=True)) | dict(zip(instead[::2], instead[1::2], strict=True))
+    return [word for pair in given.items() for word in pair]
+
+
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -76,6 +81,7 @@ def test_a_folder_the_user_names_is_not_made_before_the_run_is(here: Path) -> No
         ("digits", "wrn-34-10", "digits-wrn-34-10-at"),
         ("/somewhere/my data.npz", "mynets:resnet", "my-data-mynets-resnet-at"),
         ("../..", "a:b", "run-a-b-at"),
+        (f"{'a' * 250}.npz", "b", f"{'a' * 40}-b-at"),
         ("mine.v2:make", "é:f", "mine-é-f-at"),
     ],
 )
@@ -116,6 +122,69 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(
     assert capsys.readouterr().out == Run("my runs/a b").config_file.read_text()
     assert main(["train", "--resume", "my runs/a b"]) == 0
     assert Run("my runs/a b").status().state == "finished"
+
+
+LATE = """
+import torch
+
+calls = 0
+
+def fail(of, after=40):
+    global calls
+    calls += 1
+    if calls > after:
+        raise of
+
+class Net(torch.nn.Module):
+    def __init__(self, error):
+        super().__init__()
+        self.layer, self.error = torch.nn.Linear(64, 10), error
+    def forward(self, x):
+        fail(self.error)
+        return self.layer(x.flatten(1))
+
+class Data:
+    def __len__(self):
+        return 60
+    def __getitem__(self, place):
+        fail(KeyError("late"), after=300)
+        return torch.rand(1, 8, 8), place % 10
+
+value_error = lambda: Net(ValueError("late"))
+file_error = lambda: Net(FileNotFoundError(2, "late", "somewhere"))
+memory_error = lambda: Net(RuntimeError("DefaultCPUAllocator: can't allocate memory: late"))
+"""
+
+
+@pytest.fixture
+def late(here: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    (here / "late.py").write_text(LATE)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    yield
+    sys.modules.pop("late", None)
+
+
+@pytest.mark.parametrize(("name", "error"), [("value_error", ValueError), ("file_error", FileNotFoundError)])
+@pytest.mark.usefixtures("late")
+def test_a_late_error_of_the_users_model_keeps_its_traceback(name: str, error: type[Exception]) -> None:
+    with pytest.raises(error, match="late") as caught:
+        main(["train", *quick("--optim.batch", "32", "--model.name", f"late:{name}")])
+    assert "late.py" in str(caught.traceback[-1].path)
+    assert Run("runs/digits-late-value_error-plain-1".replace("value_error", name)).status().state == "failed"
+
+
+@pytest.mark.usefixtures("late")
+def test_a_late_error_of_the_users_data_says_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bilaw.datasets.mapped.LOOKS", 4)
+    with pytest.raises(RuntimeError, match=r"in epoch \d, step 1: .*'late', at .*late\.py:10\)") as caught:
+        main(["train", *quick("--data.name", "late:Data", "--data.select", "10", "--optim.epochs", "9")])
+    assert not isinstance(caught.value, ValueError)
+
+
+@pytest.mark.usefixtures("late")
+def test_no_room_in_the_hosts_memory_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", *quick("--optim.batch", "32", "--model.name", "late:memory_error")]) == 1
+    assert "can't allocate memory: late Lower optim.batch" in capsys.readouterr().err
 
 
 def test_a_reader_that_goes_away_ends_the_command_in_one_line() -> None:

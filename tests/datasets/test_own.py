@@ -87,7 +87,7 @@ class Walked(IterableDataset):
         ((X, Y + 1), "train labels = '1, 2, 3' is not accepted; it takes every one of 0, 1, ..., 2, and no other"),
         ((X, Y * 2), "train labels = '0, 2, 4'"),
         ((X, Y - 1), "train labels = '-1, 0, 1'"),
-        ((X, Y * 0), "train labels = '0' is not accepted; it takes every one of 0, 1, ..., 1"),
+        ((X, Y * 0), "train labels = '0' is not accepted; it takes at least two classes"),
         ((X, np.arange(12) * 3), "train labels = '0, 3, 6, 9, 12, 15, 18, 21, ..., 33'"),
         (((X, Y), (X, Y + 1)), "test labels = '1..3' is not accepted; it takes labels in 0..2, as in training"),
         (

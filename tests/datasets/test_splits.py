@@ -79,6 +79,7 @@ def test_a_small_class_keeps_the_defaults_small_and_says_so():
         (lambda: split(torch.arange(40) % 2, 2, 90, None), "data.meta = 90 is not accepted"),
         (lambda: split(torch.arange(40) % 2, 2, 20, 30), "data.meta + data.select = 50 is not accepted"),
         (lambda: split(torch.arange(14) % 13, 13), "has 1 samples"),
+        (lambda: split(torch.arange(14) % 14, 14, meta=0), "data.select = 2 is not accepted"),
         (lambda: split(torch.tensor([0, 0, 0, 1]), 2, 2, 2), "class 1 has 1 samples"),
         (lambda: split(torch.arange(100) % 2, 2, -1, 2), "meta = -1"),
         (lambda: split(torch.arange(100) % 2, 2, 1, True), "select = True"),

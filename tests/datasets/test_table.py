@@ -60,7 +60,7 @@ def test_names_of_the_table_come_first(own):
         ("bilaw_own_data.py", "of files, .npz alone"),
         ("bilaw_own_data:plane", "a function that bilaw_own_data has (did you mean 'plain'?)"),
         ("bilaw_no_such:f", "a module that can be imported"),
-        ("bilaw_own_data:fails", "it takes a function that succeeds (FileNotFoundError: no such disk)"),
+        ("bilaw_own_data:fails", "it takes a function that succeeds (FileNotFoundError: no such disk, at "),
         ("bilaw_own_data:needs", "it takes a function that succeeds (TypeError"),
         ("bilaw_own_data:nothing", "train data = 'NoneType'"),
     ],

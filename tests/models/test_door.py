@@ -39,6 +39,18 @@ def test_what_is_worth_knowing_is_said(model: nn.Module, notes: list[str]) -> No
     assert all(text.startswith(start) for text, start in zip(found, notes, strict=True))
 
 
+def test_a_forward_that_is_random_in_eval_mode_is_noted_and_leaves_the_generator() -> None:
+    class Noisy(Scaled):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) + torch.randn(3)
+
+    model = Noisy(1)
+    state = torch.get_rng_state()
+    (note,) = check_model(Net(model), X, 3)
+    assert "will not repeat to the same bits" in note
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 @pytest.mark.parametrize("training", [True, False])
 def test_the_model_is_left_as_it_was(training: bool) -> None:
     model = Scaled(1, nn.BatchNorm1d(16), nn.Dropout(0.5)).train(training)

@@ -157,6 +157,9 @@ def test_without_settings_fit_takes_the_defaults(monkeypatch):
 def test_it_refuses_what_it_cannot_take(tmp_path):
     with pytest.raises(ValueError, match="model = 3"):
         fit(3, dataset())
+    for settings in ({}, {"optim.epochs": 1}, "config.toml", 0):
+        with pytest.raises(ValueError, match=r"config = .* a bilaw\.Config"):
+            fit(Small(), dataset(), settings)
     with pytest.raises(ValueError, match="the folder of the run to go on with"):
         fit(Small(), dataset(), resume=True)
     with pytest.raises(ValueError, match=r"a config\.toml in it"):
@@ -165,6 +168,15 @@ def test_it_refuses_what_it_cannot_take(tmp_path):
     with pytest.raises(ValueError, match="a new or an empty folder"):
         fit(Small(), dataset(), config(), run=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_gradients_switched_off_outside_are_on_inside():
+    with torch.no_grad():
+        got = train(config(scheme__name="learned"))
+        assert not torch.is_grad_enabled()
+    assert bits(got.model.state_dict()) == bits(train(config(scheme__name="learned")).model.state_dict())
+    with torch.inference_mode(), pytest.raises(ValueError, match=r"torch\.inference_mode = True"):
+        train(config())
 
 
 def stopped(folder, settings):
@@ -193,6 +205,7 @@ def test_a_run_without_a_checkpoint_goes_on_with_its_settings_only(tmp_path):
     run = stopped(tmp_path / "run", config())
     for path in Run(run).checkpoints.iterdir():
         path.unlink()
+    (run / "metrics.jsonl").write_text("")
     with pytest.raises(ValueError, match=r"^config = "):
         fit(Small(), dataset(), config(seed=1), run=run, resume=True)
     got = fit(Small(), dataset(), run=run, resume=True)
@@ -253,6 +266,44 @@ def test_the_average_is_what_is_judged_and_kept(tmp_path, monkeypatch):
     best = load_file(Run(tmp_path / "run").best)
     assert all(torch.equal(best[name[14:]], held[name]) for name in held if name.startswith("average-theta/"))
     assert any(not torch.equal(best[name[6:]], held[name]) for name in held if name.startswith("theta/"))
+
+
+class Cast(nn.Module):
+    """Gives logits in another precision than single."""
+
+    def __init__(self, inside, outside):
+        super().__init__()
+        self.inner, self.inside, self.outside = Small().to(inside), inside, outside
+
+    def forward(self, x):
+        return self.inner(x.to(self.inside)).to(self.outside)
+
+
+@pytest.mark.parametrize("scheme", ["learned", "non-parametric", "mail"])
+@pytest.mark.parametrize(
+    ("inside", "outside"),
+    [
+        (torch.float32, torch.float16),
+        (torch.float32, torch.bfloat16),
+        (torch.float32, torch.float64),
+        (torch.float64, torch.float64),
+    ],
+)
+def test_logits_may_have_another_precision(scheme, inside, outside):
+    got = train(config(scheme__name=scheme, optim__epochs=1), module=Cast(inside, outside))
+    assert {p.dtype for p in got.model.parameters()} == {inside}
+
+
+@pytest.mark.parametrize("scheme", ["uniform", "learned"])
+def test_the_default_precision_may_be_another(scheme):
+    module = Small()
+    torch.set_default_dtype(torch.float64)
+    try:
+        train(config(scheme__name=scheme, optim__epochs=1), module=module)
+        with pytest.raises(ValueError, match=r"its parameters are torch\.float64, images torch\.float32"):
+            train(config(scheme__name=scheme, optim__epochs=1))
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 class Tied(nn.Module):

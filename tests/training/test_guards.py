@@ -284,6 +284,35 @@ def test_a_classifier_that_falls_to_chance_is_warned_of_once(monkeypatch):
     ]
 
 
+class Mute(nn.Module):
+    """Gives NaN wherever it is judged: for every image, or for those of the first class alone."""
+
+    def __init__(self, images):
+        super().__init__()
+        self.inner, self.images = Small(), images
+
+    def forward(self, x):
+        logits = self.inner(x)
+        if self.training or torch.is_grad_enabled() or len(x) == 8:  # as the door asks
+            return logits
+        broken = torch.ones(len(x), dtype=torch.bool) if self.images == "all" else torch.arange(len(x)) % 4 == 0
+        return logits.masked_fill(broken[:, None], NAN)
+
+
+def test_logits_on_select_that_are_no_numbers_are_wrong_and_said_once(tmp_path):
+    got, notes = train(config(), tmp_path / "run", Mute("some"))
+    assert [note for note in notes if "no numbers" in note] == [
+        "in epoch 1 25.0% of the logits on select are no numbers: such images count as wrong"
+    ]
+    assert max(epoch.clean for epoch in got.history) <= 0.75
+
+
+def test_no_logit_on_select_that_is_a_number_is_divergence(tmp_path):
+    with pytest.raises(Diverged, match="no logit on select is a number in epoch 1"):
+        train(config(), tmp_path / "run", Mute("all"))
+    assert Run(tmp_path / "run").status().state == "failed"
+
+
 def test_patience_stops_and_the_best_epoch_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "judge", Judge(([0.2, 0.5, 0.4, 0.5, 0.9], CALM[1])))
     best = []

@@ -14,9 +14,10 @@ from bilaw import sealed
 from bilaw.runs import Run
 from bilaw.training import checkpoint
 
-QUICK = ["train", "--method", "bilaw", "--attack.steps", "1", "--select.steps", "1", "--optim.epochs", "4"]
+QUICK = ["train", "--method", "bilaw", "--select.steps", "1", "--optim.epochs", "4"]
 QUICK += ["--optim.batch", "64", "--model.name", "fc1", "--log.checkpoint_steps", "5", "--compute.threads", "1"]
 SLOW = [*QUICK, "--attack.steps", "1000000"]  # its first step never ends
+QUICK += ["--attack.steps", "1"]
 
 
 @pytest.fixture(scope="module")

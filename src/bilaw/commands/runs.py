@@ -17,6 +17,8 @@ from bilaw import runs
 from bilaw.commands.train import RUNS, names
 from bilaw.errors import refuse
 
+ONE_LINE = 10_000  # columns, more than any run's
+
 
 def add_parser(commands: Any) -> None:
     """Describe the command."""
@@ -56,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     console = Console()
     # Off a terminal there is no width to fold to: one line a run, for whatever reads it.
-    console.print(table, width=None if console.is_terminal else console.measure(table).maximum)
+    (console if console.is_terminal else Console(width=ONE_LINE)).print(table)
     print("clean, robust: accuracy on the select split, at the epoch with the best PGD accuracy there")
     return 0
 

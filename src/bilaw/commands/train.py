@@ -22,13 +22,14 @@ from bilaw.commands.progress import training_progress
 from bilaw.commands.train_help import METAVARS, OPTIONS, USAGE, Help
 from bilaw.config import Config
 from bilaw.effects import without_effect
-from bilaw.errors import look_up, refuse
-from bilaw.files import explained
+from bilaw.errors import Refused, look_up, refuse
+from bilaw.files import LONGEST, explained, is_folder, is_name
 from bilaw.recipes.methods import METHODS
 from bilaw.settings import override, parse_file, settings, to_toml, values_of
 from bilaw.training.fit import Interrupted, fit
 
 RUNS = Path("runs")
+WORD = 40  # characters of a part of a run's name
 
 
 def add_parser(commands: Any) -> None:
@@ -60,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     config, in_file = effective(arguments.config, arguments.method, given)
     chosen = [name for name in given if values_of(config)[name] is not None]  # auto asks for nothing
     for name, needs in without_effect(config, chosen).items():
-        raise ValueError(f"--{name} {given[name]} has no effect here: it takes {needs}")
+        raise Refused(f"--{name} {given[name]} has no effect here: it takes {needs}")
     for name, needs in without_effect(config, in_file).items():
         say(f"note: {name} in {arguments.config} has no effect here: it takes {needs}", sys.stderr)
     if arguments.print_config:
@@ -127,8 +128,8 @@ def new_folder(asked: str | None, config: Config) -> Iterator[Path]:
 
 def _asked_folder(asked: str) -> Path:
     """Return the folder the user names, refusing one that holds something; nothing is made yet."""
-    if not asked or "\0" in asked:
-        refuse("--run", asked, "a folder")
+    if not is_name(asked):
+        refuse("--run", asked, f"a folder, its name in Unicode and without NUL, each part at most {LONGEST} bytes")
     folder = Path(asked)
     for place in (folder, *folder.parents):
         if place.exists() and not place.is_dir():
@@ -143,7 +144,8 @@ def run_name(config: Config) -> str:
     >>> run_name(Config())
     'digits-tiny-cnn-at'
     """
-    return "-".join(re.sub(r"[^\w.]+", "-", Path(part).stem).strip("-.") or "run" for part in names(config))
+    words = (re.sub(r"[^\w.]+", "-", Path(part).stem).strip("-.") or "run" for part in names(config))
+    return "-".join(word[:WORD] for word in words)
 
 
 def names(config: Config) -> tuple[str, str, str]:
@@ -155,7 +157,7 @@ def names(config: Config) -> tuple[str, str, str]:
 
 def existing_folder(asked: str) -> Path:
     """Return the folder of a run given by its path, or by its name as `bilaw runs` shows it."""
-    places = [place for place in (Path(asked), RUNS / asked) if place.is_dir()] if asked else []
+    places = [place for place in (Path(asked), RUNS / asked) if is_folder(place)] if asked else []
     return places[0] if places else refuse("--resume", asked, "the folder of a run (`bilaw runs` lists them)")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bilaw.datasets.known import File, Known
 from bilaw.datasets.verify import check, check_file, expected_md5
-from bilaw.errors import refuse
+from bilaw.errors import Refused, refuse
 
 VARIABLE = "BILAW_DATA"
 
@@ -86,6 +86,6 @@ def content(known: Known, root: Path | str | None = None) -> list[bytearray]:
         try:
             check(str(path), (size, found), (file.size, expected_md5(path, file)))
         except ValueError as error:
-            raise ValueError(f"{error}{discard(path, file)}; to get it again: {command}") from None
+            raise Refused(f"{error}{discard(path, file)}; to get it again: {command}") from None
         held.append(raw)
     return held

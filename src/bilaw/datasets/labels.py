@@ -62,5 +62,9 @@ def _classes(train: Half) -> tuple[str, ...]:
     if found != list(range(k)) or k < 2:
         shown = ", ".join(map(str, found[:SHOWN])) + (f", ..., {found[-1]}" if len(found) > SHOWN else "")
         named = f" (it names {k} classes)" if train.classes else ""
-        refuse("train labels", shown, f"every one of 0, 1, ..., {max(k, 2) - 1}{named}, and no other")
+        if k < 2 and not train.classes:
+            refuse("train labels", shown, "at least two classes, 0 and 1: there is nothing to tell apart")
+        refuse(
+            "train labels", shown, f"every one of {'0 and 1' if k == 2 else f'0, 1, ..., {k - 1}'}{named}, and no other"
+        )
     return train.classes or tuple(map(str, range(k)))

@@ -17,7 +17,7 @@ from bilaw.datasets.chance import unmoved
 from bilaw.datasets.data import MEMORY_LIMIT, Half, Images, Lazy
 from bilaw.datasets.labels import to_labels
 from bilaw.datasets.samples import LABEL_KEYS, Form, form_of, label, parts, pixels
-from bilaw.errors import refuse
+from bilaw.errors import Refused, reason, refuse
 
 LOOKS = 16  # samples that are read twice, to see whether reading is random
 RANDOM = (
@@ -42,9 +42,9 @@ class Reader:
         """Return what the user's data set gives."""
         try:
             return self.data[place]
-        except Exception as error:  # whatever the user's code raises
-            found = f"{type(error).__name__}: {error}"
-            raise ValueError(f"{self.where}[{place}] cannot be read ({found}); it takes one that can") from error
+        except (Exception, SystemExit) as error:  # whatever the user's code raises
+            found = reason(error)
+            raise Refused(f"{self.where}[{place}] cannot be read ({found}); it takes one that can") from error
 
     def at(self, place: int) -> tuple[Tensor, int]:
         """Return one image and its label."""

@@ -68,6 +68,7 @@ def split(y: Tensor, classes: int, meta: int | None = None, select: int | None =
     counts = class_counts(y, classes)
     meta = _checked("meta", fitting_size(counts) if meta is None else meta)
     select = _checked("select", fitting_size(counts) if select is None else select)
+    both = [(name, size) for name, size in (("data.meta", meta), ("data.select", select)) if size]
     want_select = quotas(select, classes, seed, "select")
     want_meta = quotas(meta, classes, seed, "meta")
     parts: tuple[list[Tensor], list[Tensor], list[Tensor]] = ([], [], [])
@@ -75,7 +76,7 @@ def split(y: Tensor, classes: int, meta: int | None = None, select: int | None =
         s, m, held = int(want_select[c]), int(want_meta[c]), int(counts[c])
         if held < s + m + 1:
             refuse(
-                " + ".join(name for name, _ in chosen or (("data.meta", 0), ("data.select", 0))),
+                " + ".join(name for name, _ in chosen or both),
                 sum(size for _, size in chosen) or meta + select,
                 f"at most what every class can give and keep one sample to train on: class {c} has {held} "
                 f"samples and would give {s} to select and {m} to meta",

@@ -10,7 +10,7 @@ from typing import Any
 from bilaw.datasets import cifar, digits, folder, mnist, npz
 from bilaw.datasets.data import Dataset
 from bilaw.datasets.own import as_dataset
-from bilaw.errors import nearest, refuse
+from bilaw.errors import nearest, reason, refuse
 from bilaw.imports import find
 
 DATASETS: dict[str, Callable[[Path | str | None], Dataset]] = {
@@ -31,6 +31,10 @@ def load(name: str, root: Path | str | None = None) -> Dataset:
     if name in DATASETS:
         return DATASETS[name](root)
     path = Path(name).expanduser()
+    try:
+        path.exists()
+    except OSError as error:
+        refuse("data", name, f"a name or a path that can be looked up ({error.strerror})")
     if path.is_dir():
         return folder.load(path)
     if path.is_file():
@@ -56,9 +60,8 @@ def _made(name: str, root: Path | str | None) -> Dataset:
     arguments: dict[str, Any] = {"root": root} if "root" in _parameters(make) else {}
     try:
         made = make(**arguments)
-    except Exception as error:
-        found = f"{type(error).__name__}: {error}"
-        raise ValueError(f"data = {name!r} is not accepted; it takes a function that succeeds ({found})") from error
+    except (Exception, SystemExit) as error:  # whatever the user's function raises
+        refuse("data", name, f"a function that succeeds ({reason(error)})")
     return as_dataset(made, name)
 
 

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bilaw.datasets.known import File
-from bilaw.errors import refuse
+from bilaw.errors import Refused, refuse
 from bilaw.files import explained, replacing, write_text
 
 CHUNK = 1 << 20
 UNREADABLE = (OSError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile)  # what a broken file may raise
 
 
-class CannotWrite(ValueError):
+class CannotWrite(Refused):
     """The cache folder cannot be written: another source would not help."""
 
 
@@ -49,7 +49,7 @@ def check(name: str, found: tuple[int, str], expected: tuple[int, str | None]) -
 
     >>> check("t10k-labels-idx1-ubyte", (9000, ""), (10008, ""))
     Traceback (most recent call last):
-    ValueError: t10k-labels-idx1-ubyte = '9000 bytes' is not accepted; it takes 10008 bytes
+    bilaw.errors.Refused: t10k-labels-idx1-ubyte = '9000 bytes' is not accepted; it takes 10008 bytes
     """
     if found[0] != expected[0]:
         refuse(name, f"{found[0]} bytes", f"{expected[0]} bytes")
@@ -104,4 +104,4 @@ def _read(name: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
     try:
         yield from chunks
     except UNREADABLE as error:
-        raise ValueError(f"{name} cannot be read: {error}") from error
+        raise Refused(f"{name} cannot be read: {error}") from error

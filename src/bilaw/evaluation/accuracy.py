@@ -15,7 +15,10 @@ from bilaw.types import Attack, Batch, LogitsOf
 def correct(
     model: nn.Module | LogitsOf, images: Samples, attack: Attack | None, *, seed: int = 0, batch: int = 500
 ) -> Tensor:
-    """Return for every image whether the eval-mode classifier is right after `attack` (None: as it is): (N,) bool."""
+    """Return for every image whether the eval-mode classifier is right after `attack` (None: as it is): (N,) bool.
+
+    Logits that are no numbers are no verdict, and wrong.
+    """
     classifier, verdicts = frozen(model), []
     for start in range(0, len(images.y), batch):
         index = torch.arange(start, min(start + batch, len(images.y)), device=images.y.device)
@@ -25,5 +28,6 @@ def correct(
         if attack is not None:
             x = attack(classifier, found, generator(seed, "evaluate", start, device=x.device)).x
         with torch.no_grad():
-            verdicts.append(classifier(x).argmax(dim=1) == y)
+            logits = classifier(x)
+        verdicts.append((logits.argmax(dim=1) == y) & logits.isfinite().all(dim=1))
     return torch.cat(verdicts)

@@ -14,7 +14,7 @@ from bilaw.models.fc1 import fc1
 from bilaw.models.normalize import Normalize, normalized
 from bilaw.models.small_cnn import small_cnn
 from bilaw.models.tiny_cnn import tiny_cnn
-from bilaw.models.wide_resnet import wide_resnet
+from bilaw.models.wide_resnet import DEPTHS, is_depth, wide_resnet
 
 __all__ = ["MODELS", "Normalize", "build", "fc1", "normalized", "small_cnn", "tiny_cnn", "wide_resnet"]
 
@@ -51,8 +51,10 @@ def find(name: str) -> Builder:
     """Return the builder of that name, out of the table or by the pattern wrn-depth-width."""
     if isinstance(name, str) and name in MODELS:
         return MODELS[name]
-    if isinstance(name, str) and (wrn := re.fullmatch("wrn-([0-9]+)-([0-9]+)", name)):
+    if isinstance(name, str) and (wrn := re.fullmatch("wrn-([0-9]{1,9})-([0-9]{1,9})", name)):
         depth, width = map(int, wrn.groups())
+        if not is_depth(depth) or not width:
+            refuse("model", name, f"wrn-D-K with depth D = {DEPTHS} and width K >= 1")
         return lambda shape, classes: wide_resnet(shape, classes, depth, width)
     known = ", ".join(sorted(MODELS))
     return refuse("model", name, f"one of {known}, or any wrn-D-K (depth, width){nearest(str(name), MODELS)}")

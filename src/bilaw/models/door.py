@@ -11,7 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from bilaw.derivatives import DERIVATIVES
-from bilaw.errors import refuse
+from bilaw.errors import Refused, reason, refuse
 from bilaw.net import Net
 from bilaw.types import LogitsOf
 
@@ -29,10 +29,12 @@ def check_model(net: Net, x: Tensor, classes: int) -> list[str]:
         refuse("model", "without trainable parameters", "a model with parameters that require gradients")
     # Parameters that take no gradient: what is recomputed in the backward (checkpointing) would be at others, unseen.
     still = {name: value.detach() for name, value in net.theta.items()}
-    logits = _input_gradient(net, net.frozen(), x, classes, OUTPUT)
+    with torch.random.fork_rng(devices=[]):
+        logits = _input_gradient(net, net.frozen(), x, classes, OUTPUT)
+        again = _input_gradient(net, net.frozen(), x, classes, OUTPUT)
     _input_gradient(net, net.training(still), x, classes, f"{OUTPUT} in train mode")
     _parameter_gradient(net, x)
-    return [*_about_logits(logits), *_about_layers(net.module)]
+    return [*_about_logits(logits, again), *_about_layers(net.module)]
 
 
 def check_batch(net: Net, x: Tensor, setting: str) -> None:
@@ -40,8 +42,8 @@ def check_batch(net: Net, x: Tensor, setting: str) -> None:
     try:
         with torch.no_grad():
             net.training()(x)
-    except Exception as error:  # whatever the user's module raises
-        refuse(setting, len(x), f"batches that the model can train on ({_reason(error)})")
+    except (Exception, SystemExit) as error:  # whatever the user's module raises
+        refuse(setting, len(x), f"batches that the model can train on ({reason(error)})")
 
 
 def check_derivative(net: Net, x: Tensor, name: str) -> None:
@@ -52,11 +54,11 @@ def check_derivative(net: Net, x: Tensor, name: str) -> None:
 
     try:
         DERIVATIVES[name](summed, net.theta, {key: torch.ones_like(p) for key, p in net.theta.items()})
-    except Exception as error:  # whatever the user's module raises
+    except (Exception, SystemExit) as error:  # whatever the user's module raises
         if str(error).startswith("derivative = "):
-            raise ValueError(f"meta.{error}") from error
+            raise Refused(f"meta.{error}") from error
         other = " (central needs none)" if name == "exact" else ""
-        refuse("meta.derivative", name, f"models whose every operation allows it{other}; this one: {_reason(error)}")
+        refuse("meta.derivative", name, f"models whose every operation allows it{other}; this one: {reason(error)}")
 
 
 def _input_gradient(net: Net, logits_of: LogitsOf, x: Tensor, classes: int, output: str) -> Tensor:
@@ -65,16 +67,16 @@ def _input_gradient(net: Net, logits_of: LogitsOf, x: Tensor, classes: int, outp
         x = x.detach().requires_grad_()
         try:
             logits = logits_of(x)
-        except Exception as error:  # whatever the user's module raises
+        except (Exception, SystemExit) as error:  # whatever the user's module raises
             if str(error).startswith(OUTPUT):  # it did give something, and Net has refused that
-                raise ValueError(str(error).replace(OUTPUT, output, 1)) from error
+                raise Refused(str(error).replace(OUTPUT, output, 1)) from error
             _refuse_model(net, x, error)
         _check_logits(logits.detach(), classes, output)
         if not logits.requires_grad:
             refuse(output, "detached from the images", f"logits that depend on the images through autograd: {DETACHED}")
         try:
             (gradient,) = torch.autograd.grad(logits.sum(), x, allow_unused=True)
-        except Exception as error:  # whatever the user's module raises
+        except (Exception, SystemExit) as error:  # whatever the user's module raises
             _refuse_model(net, x, error)
     if gradient is None:
         refuse(output, "detached from the images", f"logits that depend on the images through autograd: {DETACHED}")
@@ -86,21 +88,20 @@ def _parameter_gradient(net: Net, x: Tensor) -> None:
     with torch.enable_grad():
         try:
             gradients = torch.autograd.grad(net.training()(x).sum(), theta, allow_unused=True)
-        except Exception as error:  # whatever the user's module raises
+        except (Exception, SystemExit) as error:  # whatever the user's module raises
             _refuse_model(net, x, error)
     if all(gradient is None for gradient in gradients):
         refuse(OUTPUT, "detached from the parameters", "logits that depend on the trainable parameters")
 
 
-def _refuse_model(net: Net, x: Tensor, error: Exception) -> NoReturn:
-    accepted = f"a module that maps images {tuple(x.shape)} to logits ({_reason(error)})"
+def _refuse_model(net: Net, x: Tensor, error: BaseException) -> NoReturn:
+    accepted = f"a module that maps images {tuple(x.shape)} to logits ({reason(error)})"
     if "checkpoint" in str(error):
         accepted += "; switch activation checkpointing off: what is recomputed is at other parameters"
+    dtypes = {p.dtype for p in net.theta.values()} - {x.dtype}
+    if dtypes:
+        accepted += f"; its parameters are {dtypes.pop()}, images {x.dtype}; make it .float()"
     refuse("model", type(net.module).__name__, accepted)
-
-
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _check_logits(logits: Tensor, classes: int, output: str) -> None:
@@ -115,8 +116,13 @@ def _check_logits(logits: Tensor, classes: int, output: str) -> None:
         refuse(output, "probabilities", "logits: leave out the final softmax, which hides gradients")
 
 
-def _about_logits(logits: Tensor) -> list[str]:
+def _about_logits(logits: Tensor, again: Tensor) -> list[str]:
     notes = []
+    if not torch.equal(logits, again):
+        notes.append(
+            "logits in eval mode are random, they differ from one forward to the next: this run will not repeat to the "
+            "same bits"
+        )
     largest = logits.abs().amax().item()
     if largest > LARGE:
         notes.append(f"logits reach {largest:.3g}: softmax saturates, and attacks find no gradient")

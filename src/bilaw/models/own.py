@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from bilaw.errors import refuse
+from bilaw.errors import at, refuse
 from bilaw.imports import find
 from bilaw.models import build
 from bilaw.models.arguments import Shape
@@ -23,7 +23,7 @@ def load_model(name: str, shape: Shape, classes: int, seed: int) -> nn.Module:
     The user's function is called with whichever of `shape` (channels, height, width) and `classes` it takes.
     """
     if ":" not in name:
-        return build(name, shape, classes, seed)
+        return _built(name, shape, classes, seed)
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(seed)  # before the import: a module may hold a model that is ready
         made = find(SETTING, name)
@@ -36,10 +36,18 @@ def load_model(name: str, shape: Shape, classes: int, seed: int) -> nn.Module:
         try:
             model = made(**wanted)
         except (Exception, SystemExit) as error:  # whatever the user's function raises
-            refuse(SETTING, name, f"a function that builds a model ({type(error).__name__} in it: {error})")
+            refuse(SETTING, name, f"a function that builds a model ({type(error).__name__} in it: {error}{at(error)})")
     if not isinstance(model, nn.Module):
         refuse(SETTING, name, f"a function that returns a torch.nn.Module, not a {type(model).__name__}")
     return model
+
+
+def _built(name: str, shape: Shape, classes: int, seed: int) -> nn.Module:
+    try:
+        return build(name, shape, classes, seed)
+    except (RuntimeError, MemoryError, OverflowError, TypeError) as error:  # PyTorch's words for more than there is
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        refuse(SETTING, name, f"a model that fits into this machine's memory ({reason})")
 
 
 def _wanted(function: Callable[..., Any], name: str, **offered: object) -> dict[str, object]:

@@ -10,6 +10,8 @@ from torch.nn.functional import relu
 from bilaw.errors import refuse, whole_at_least
 from bilaw.models.arguments import Shape, class_count, image_shape, is_whole
 
+DEPTHS = "6n + 2 (8, 14, ..., 32) or 6n + 4 (10, 16, ..., 34), n >= 1 blocks a group"
+
 
 def wide_resnet(shape: Shape, classes: int, depth: int = 32, width: int = 10) -> WideResNet:
     """Return a WRN-depth-width: three groups of residual blocks, 16, 32 and 64 times `width` channels wide.
@@ -30,9 +32,14 @@ def blocks_per_group(depth: int) -> int:
     >>> blocks_per_group(32), blocks_per_group(34)
     (5, 5)
     """
-    if not is_whole(depth, 8) or depth % 6 not in (2, 4):
-        refuse("depth", depth, "6n + 2 (8, 14, ..., 32) or 6n + 4 (10, 16, ..., 34), n >= 1 blocks a group")
+    if not is_depth(depth):
+        refuse("depth", depth, DEPTHS)
     return (depth - 2) // 6
+
+
+def is_depth(depth: object) -> bool:
+    """Tell whether a network can be that deep."""
+    return isinstance(depth, int) and is_whole(depth, 8) and depth % 6 in (2, 4)
 
 
 # The modules' names are the state_dict's keys, and those are TRADES' (less its unused `sub_block1`), so that

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from bilaw import sealed
+from bilaw.errors import Refused
 from bilaw.files import explained
 from bilaw.sealed import Sealed
 
@@ -34,11 +35,12 @@ def newest(folder: Path, note: Callable[[str], None]) -> Sealed | None:
     `note` is told of damaged ones; they are renamed, so that they do not count as one of the last two.
     """
     damaged: list[Path] = []
-    for path in reversed(_paths(folder)):
+    held = _paths(folder)
+    for path in reversed(held):
         try:
             found = sealed.read(path)
         except ValueError as error:
-            note(f"{error}; falling back to the checkpoint before it")
+            note(f"{error}{'; falling back to the checkpoint before it' * (path != held[0])}")
             damaged.append(path)
             continue
         for bad in damaged:
@@ -46,7 +48,7 @@ def newest(folder: Path, note: Callable[[str], None]) -> Sealed | None:
                 bad.replace(bad.with_suffix(".damaged"))
         return found
     if damaged:
-        raise ValueError(f"no checkpoint in {folder} is intact: start the run anew")
+        raise Refused(f"no checkpoint in {folder} is intact: start the run anew")
     return None
 
 

@@ -30,14 +30,15 @@ def resolve(config: ComputeConfig, model: nn.Module) -> ComputeConfig:
 
 @contextmanager
 def computing(config: ComputeConfig) -> Iterator[None]:
-    """Set the threads, and deterministic convolutions on a GPU; put both back on leaving."""
+    """Set the threads, deterministic convolutions on a GPU, and gradients; put all back on leaving."""
     threads, cudnn = torch.get_num_threads(), torch.backends.cudnn
     before = cudnn.deterministic, cudnn.benchmark
     try:
         if config.threads is not None and config.threads != threads:
             torch.set_num_threads(config.threads)
         cudnn.deterministic, cudnn.benchmark = True, False
-        yield
+        with torch.enable_grad():
+            yield
     finally:
         if torch.get_num_threads() != threads:
             torch.set_num_threads(threads)
@@ -49,6 +50,8 @@ def _device(name: str | None) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
+        if device.type == "cpu" and device.index:
+            raise RuntimeError("there is one cpu")  # PyTorch takes any number, and computes on that one
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         have = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]

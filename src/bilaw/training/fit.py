@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -10,23 +9,25 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from bilaw import runs
 from bilaw.config import Config
 from bilaw.datasets.data import Dataset, shape_of
 from bilaw.datasets.own import as_dataset
 from bilaw.datasets.table import load as load_data
-from bilaw.errors import refuse
+from bilaw.errors import Refused, refuse
 from bilaw.models.own import load_model
 from bilaw.models.weights import load_weights
-from bilaw.training import checkpoint, loggers
+from bilaw.training import loggers
 from bilaw.training.device import computing, resolve
 from bilaw.training.environment import environment
 from bilaw.training.guards import Diverged, Interrupted
 from bilaw.training.keepers import Folder, Keeper, Memory
 from bilaw.training.loop import Loop
 from bilaw.training.paths import absolute
-from bilaw.training.setup import Setup, identity
+from bilaw.training.resume import go_back, to_resume
+from bilaw.training.setup import Setup
 from bilaw.training.watch import Epoch, Watch
 from bilaw.weighting import Omega
 
@@ -62,11 +63,15 @@ def fit(
     With `run`, a new folder, everything is written there as it happens; `resume` goes on with the run in it, to the
     same bits, on the settings it has. Without, nothing is written. Threads, seeds and flags are left as they were.
     """
+    if torch.is_inference_mode_enabled():
+        refuse("torch.inference_mode", True, "False around fit: what is made in that mode never takes a gradient")
     watch = watch or Watch()
     folder = None if run is None else Path(run)
     if resume:
-        config = config or _to_resume(folder).config()
-    config = config or Config()
+        config = to_resume(folder).config() if config is None else config
+    config = Config() if config is None else config
+    if not isinstance(config, Config):
+        refuse("config", config, "a bilaw.Config (of TOML text: bilaw.settings.from_toml)")
     if isinstance(data, Dataset):
         data = data._replace(test=None)
     dataset = load_data(data, config.data.root) if isinstance(data, str) else as_dataset(data)
@@ -84,7 +89,7 @@ def fit(
             with closing(_keeper(setup, folder, resume)) as keeper:
                 loop = Loop(setup, keeper, watch)
                 if resume:
-                    _go_back(loop, _to_resume(folder))
+                    go_back(loop, to_resume(folder))
                 _run(loop)
                 return _result(loop, home)
         finally:
@@ -96,19 +101,9 @@ def _keeper(setup: Setup, folder: Path | None, resume: bool) -> Keeper:
     if folder is None:
         return Memory()
     if resume:
-        return Folder(_to_resume(folder))
+        return Folder(to_resume(folder))
     config, parts = setup.config, setup.feed.parts._asdict()
     return Folder(runs.Run.create(folder, config, environment(config.compute), parts))
-
-
-def _go_back(loop: Loop, run: runs.Run) -> None:
-    """Stand at the run's last checkpoint, or at its start if it was killed before it could take a single one."""
-    kept = checkpoint.newest(run.checkpoints, loop.watch.note)
-    _check_same(loop.setup, kept.facts["identity"] if kept else {"config": identity(run.config())}, run.path)
-    run.cut(kept.facts["lengths"] if kept else {})
-    if kept:
-        loop.load(kept.tensors, kept.facts)
-        loop.saved = kept.path
 
 
 def _run(loop: Loop) -> None:
@@ -118,7 +113,7 @@ def _run(loop: Loop) -> None:
         keeper.open_loggers(loop.here.t - loop.here.step)  # they are told of whole epochs
         if not loop.saved:
             loop.begin()
-        loop.run()
+        _train(loop)
         keeper.status("finished", loop.here.epoch, epochs, loop.here.best)
     except (Interrupted, Diverged):
         raise  # they have said so themselves
@@ -127,6 +122,13 @@ def _run(loop: Loop) -> None:
         with suppress(OSError):  # a full disk takes no status either; the first error is the one to tell
             keeper.status(state, loop.here.epoch, epochs, loop.here.best)
         raise
+
+
+def _train(loop: Loop) -> None:
+    try:
+        loop.run()
+    except Refused as error:  # the door let it pass: it is no matter of settings, and wants its traceback
+        raise RuntimeError(f"in epoch {loop.here.epoch + 1}, step {loop.here.step + 1}: {error}") from error
 
 
 def _result(loop: Loop, home: torch.device) -> Result:
@@ -151,25 +153,14 @@ def _module(model: nn.Module | str, dataset: Dataset, config: Config) -> tuple[n
         module, name = model, f"{type(model).__module__}:{type(model).__qualname__}"
     else:
         refuse("model", model, "a torch.nn.Module, or a name")
+    held = [*module.parameters(), *module.buffers()]
+    if any(isinstance(value, UninitializedBuffer | UninitializedParameter) for value in held):
+        refuse("model", name, "a module whose lazy layers have seen a batch, and so have weights")
+    if any(value.is_meta for value in held):
+        refuse("model", name, "a module with weights: these are on the meta device, which holds none")
     if config.model.weights is not None:
         load_weights(module, config.model.weights)
     return module, replace(config, model=replace(config.model, name=name))
-
-
-def _to_resume(folder: Path | None) -> runs.Run:
-    if folder is None:
-        refuse("run", None, "the folder of the run to go on with, when resume is true")
-    run = runs.Run.open(folder)
-    if run.status().state == "finished":
-        refuse("run", str(folder), "a run that has not finished; to repeat this one: --config of its config.toml")
-    return run
-
-
-def _check_same(setup: Setup, kept: Mapping[str, str], folder: Path) -> None:
-    """Refuse to go on with other data, another model or other settings than the run has had."""
-    for what, digest in kept.items():
-        if setup.identity[what] != digest:
-            refuse(what, "another than when the run began", f"the {what} of {folder}: a run goes on with what it has")
 
 
 def _device(module: nn.Module) -> torch.device:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from bilaw.attacks import PGD, fast_fgsm
 from bilaw.config import Config
@@ -13,15 +14,23 @@ from bilaw.types import Attack, LogitsOf
 
 
 def judge(classifier: LogitsOf, select: Images, config: Config, epoch: int, one_step: bool) -> Look:
-    """Return clean and PGD accuracy and, where `one_step`, F-FGSM's.
+    """Return clean and PGD accuracy and, where `one_step`, F-FGSM's; and how many logits are no numbers.
 
     Every epoch is attacked from the same starts, so that two epochs differ by their parameters alone, and in batches
     of the training's size, so that judging needs no more memory than training.
     """
-    ball = config.attack.eps, config.attack.norm
+    ball, lost = (config.attack.eps, config.attack.norm), [0.0]
 
     def accuracy(attack: Attack | None) -> float:
-        hits = correct(classifier, select, attack, seed=config.seed, batch=config.optim.batch)
+        bad: list[Tensor] = []
+
+        def noted(x: Tensor) -> Tensor:
+            logits = classifier(x)
+            bad.append(~logits.detach().isfinite().all(dim=1))
+            return logits
+
+        hits = correct(noted, select, attack, seed=config.seed, batch=config.optim.batch)
+        lost.append(torch.cat(bad).double().mean().item())
         return hits.sum().item() / len(hits)
 
     return Look(
@@ -29,4 +38,5 @@ def judge(classifier: LogitsOf, select: Images, config: Config, epoch: int, one_
         clean=accuracy(None),
         robust=accuracy(PGD(*ball, steps=config.select.steps)),
         one_step=accuracy(fast_fgsm(*ball)) if one_step else torch.nan,
+        lost=max(lost),  # the last to be evaluated
     )

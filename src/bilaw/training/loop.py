@@ -167,7 +167,10 @@ class Loop:
         net, average = self.setup.net, self.setup.average
         classifier = net.frozen(average.theta, average.buffers) if average else net.frozen()
         watched = bool(self._one_step_roles()) and self.config.guard.overfitting != "off"
-        return judge(classifier, self.setup.feed.select, self.config, self.here.epoch, watched)
+        look = judge(classifier, self.setup.feed.select, self.config, self.here.epoch, watched)
+        if look.lost == 1:
+            raise self._diverged("no logit on select is a number", self.here.step - 1)
+        return look
 
     def _one_step_roles(self) -> tuple[str, ...]:
         return self.setup.one_step_roles(self.here.switched)
@@ -181,9 +184,9 @@ class Loop:
         if here.best is not None and look.robust <= here.best.robust:
             here.waited += 1
             return
-        here.best, here.waited = epoch, 0
         about = {"epoch": str(epoch.epoch + 1), "clean": f"{epoch.clean:.4f}", "robust": f"{epoch.robust:.4f}"}
         self.keeper.best(self.setup.state.weights(), self.setup.state.omega(), self.setup.about_omega() | about)
+        here.best, here.waited = epoch, 0  # now that it is held: a disk may be full
 
     def _roll_back(self, look: Look) -> bool:
         """Answer catastrophic overfitting: go back to the last good checkpoint, and attack with PGD from there."""
@@ -210,6 +213,12 @@ class Loop:
 
     def _warn(self, ess: float, look: Look | None) -> None:
         best = self.here.best
+        if look and look.lost:
+            self._say_once(
+                "lost",
+                f"in epoch {self.here.epoch + 1} {look.lost:.1%} of the logits on select are no numbers: such images "
+                "count as wrong",
+            )
         if look and best and at_chance(look.clean, best.clean, self.setup.classes):
             self._say_once(
                 "chance",

@@ -22,6 +22,8 @@ SAVED = "a weight network, as a run with scheme.name = learned saves it"
 def load_omega(path: Path | str, classes: int, device: torch.device | str = "cpu") -> Omega:
     """Return the weight network in a run's folder or in a safetensors file, fit for data with as many `classes`."""
     file = runs.Run(path).omega if Path(path).is_dir() else Path(path)
+    if not file.is_file() and Path(path).is_dir():
+        refuse(SETTING, str(path), f"the folder of a run that has learned one: there is no {file.name} in it")
     held = read_safetensors(SETTING, file)
     about = _about(file)
     network = _network(held, file)

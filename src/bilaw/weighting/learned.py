@@ -44,7 +44,8 @@ class Learned:
         to mu. Differentiating the normalisation inside w gives METHOD's form of it,
         -beta sum_j w_j (s_j - sum_i w_i s_i) d log omega_j / dmu.
         """
-        gradients = torch.autograd.grad(-beta * (w @ s), self.mu)
+        # s has the classifier's precision, w that of mu.
+        gradients = torch.autograd.grad(-beta * (w @ s.to(w.dtype)), self.mu)
         for parameter, gradient in zip(self.mu, gradients, strict=True):
             parameter.grad = gradient
         self.optimizer.step()

@@ -102,7 +102,7 @@ def _check_path(path: str, plain: bool) -> None:
 
     >>> _check_path("../../etc/passwd", True)
     Traceback (most recent call last):
-    ValueError: member of the archive = '../../etc/passwd' is not accepted; it takes a path inside the archive
+    bilaw.errors.Refused: member of the archive = '../../etc/passwd' is not accepted; it takes a path inside the archive
     """
     parts = path.replace("\\", "/").split("/")
     if parts[0] == "" or ".." in parts or ":" in parts[0]:

@@ -13,7 +13,7 @@ from bilaw.datasets.known import KNOWN, File, Known
 from bilaw.datasets.sources.offers import PATIENT, QUIET, Attempt, Offer, Patience, Request, Watch
 from bilaw.datasets.sources.table import SOURCES
 from bilaw.datasets.verify import UNREADABLE, CannotWrite, cache_is_writable, place
-from bilaw.errors import look_up, refuse
+from bilaw.errors import Refused, look_up, refuse
 from bilaw.files import PART
 
 STALE = 24 * 3600  # seconds after which a temporary file was left by a process that was killed
@@ -80,7 +80,7 @@ def obtain(
         with suppress(OSError):
             into.rmdir()  # if nothing came
         tried = [f"({number}) {failure}" for number, failure in enumerate(failures, start=1)]
-        raise ValueError("\n".join([f"{known.name} could not be got; what was tried:", *tried]))
+        raise Refused("\n".join([f"{known.name} could not be got; what was tried:", *tried]))
     watch.note(f"complete in {into}, all checksums right")
     return into
 
