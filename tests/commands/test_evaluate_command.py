@@ -25,7 +25,8 @@ from bilaw.runs import Run
 from bilaw.settings import override
 from bilaw.training.fit import fit
 
-CHEAP = ["--attacks", "pgd-2,fgsm", "--samples", "40", "--audit", "0"]
+FEW = ["--samples", "40", "--audit", "0"]
+CHEAP = ["--attacks", "pgd-2,fgsm", *FEW]
 MODULE = """
 import torch
 from torch import nn
@@ -151,10 +152,10 @@ def test_options_reach_the_result(inside: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_weight_aware_attacks_take_the_runs_own_network_or_anothers(inside: Path) -> None:
-    assert main(["evaluate", "bilaw", *CHEAP, "--attacks", "weight-aware-2"]) == 0
+    assert main(["evaluate", "bilaw", *FEW, "--attacks", "weight-aware-2"]) == 0
     assert [score["attack"] for score in result("runs/bilaw/evaluation")["scores"]] == ["clean", "weight-aware-2"]
     name = "weight-aware-2:runs/bilaw"
-    assert main(["evaluate", "at-0", *CHEAP, "--attacks", name]) == 0
+    assert main(["evaluate", "at-0", *FEW, "--attacks", name]) == 0
     assert result("runs/at-0/evaluation")["scores"][1]["attack"] == name
 
 
@@ -245,7 +246,7 @@ BAD = (
     ("evaluate at-0 --attacks autoatack", ("attacks = 'autoatack'", "did you mean 'autoattack'?")),
     ("evaluate at-0 --attacks pgd-20,pgd-20", ("each name once",)),
     ("evaluate at-0 --attacks weight-aware-2", ("weight-aware", "trained without one", "weight-aware-20:RUN")),
-    ("evaluate at-0 --attacks weight-aware-2:runs/at-1", ("a file that exists",)),
+    ("evaluate at-0 --attacks weight-aware-2:runs/at-1", ("a run that has learned one",)),
     ("evaluate at-0 --out folder/..", ("out = 'folder/..'", "a new or an empty folder")),
     ("evaluate at-0 --atacks fgsm", ("--atacks", "did you mean --attacks?")),
     ("compare", ("RUN",)),
@@ -270,9 +271,14 @@ def test_bad_input_ends_in_one_line_and_writes_nothing(
 def test_other_settings_in_the_same_folder_are_refused(inside: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "at-0", *CHEAP]) == 0
     before = contents(inside)
-    for changed in (["--eps", "0.2"], ["--samples", "30"], ["--attacks", "fgsm"]):
+    samples, attacks = ["--samples", "40"], ["--attacks", "pgd-2,fgsm"]
+    for changed in (
+        [*samples, *attacks, "--eps", "0.2"],
+        ["--samples", "30", *attacks],
+        [*samples, "--attacks", "fgsm"],
+    ):
         capsys.readouterr()
-        assert main(["evaluate", "at-0", *CHEAP, *changed]) == 2
+        assert main(["evaluate", "at-0", "--audit", "0", *changed]) == 2
         out, err = capsys.readouterr()
         assert (out, err.count("\n")) == ("", 1)
         assert "it began with" in err

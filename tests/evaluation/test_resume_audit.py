@@ -41,9 +41,10 @@ def looks(monkeypatch):
         stop = None
 
         def __call__(self, trial, attack, eps, purpose):
-            if purpose == self.stop and trial.store.part(f"audit-{purpose}") is None:
+            new = f"audit-{purpose}" not in trial.seen and trial.store.part(f"audit-{purpose}") is None
+            if purpose == self.stop and new:
                 raise Stop
-            if trial.store.part(f"audit-{purpose}") is None:
+            if new:
                 seen.append(purpose)
             return original(trial, attack, eps, purpose)
 

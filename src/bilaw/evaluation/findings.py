@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bilaw.evaluation.statistics import mcnemar, pair
-from bilaw.evaluation.store import Memory, Store
+from bilaw.evaluation.store import Store
 from bilaw.evaluation.suites import passes
 from bilaw.evaluation.verdicts import classify, judge
 from bilaw.rng import generator
@@ -42,8 +42,9 @@ class Trial(NamedTuple):
     norm: str
     seed: int
     batch: int
-    store: Store = Memory()
-    tick: Callable[[int], None] = lambda passes: None  # told of the passes that were done
+    store: Store
+    tick: Callable[[int], None]  # told of the passes that were done
+    seen: dict[str, Tensor]  # what was found out so far, for each purpose
 
     def only(self, which: Tensor) -> Trial:
         """Return the trial of some of its samples."""
@@ -78,9 +79,12 @@ def survivors(trial: Trial, attack: Attack, eps: float, purpose: str) -> Tensor:
     What was found out once, for one purpose, is not looked at again.
     """
     key = f"audit-{purpose}"
-    known = trial.store.part(key)
-    if known is not None and len(known["robust"]) == len(trial.y):
-        return known["robust"]
+    known = trial.seen.get(key)
+    if known is None:
+        held = trial.store.part(key)
+        known = held["robust"] if held else None
+    if known is not None and len(known) == len(trial.y):
+        return known
     right = logits(trial, trial.x).argmax(dim=1) == trial.y
     places = right.nonzero()[:, 0]
     for start in range(0, len(places), trial.batch):
@@ -89,7 +93,7 @@ def survivors(trial: Trial, attack: Attack, eps: float, purpose: str) -> Tensor:
         drawn = generator(trial.seed, "audit", purpose, start, device=trial.x.device)
         right[part] = judge(trial.logits_of, batch, attack, eps, trial.norm, drawn).robust
         trial.tick(len(part) * passes(attack))
-    robust = right.cpu()
+    robust = trial.seen[key] = right.cpu()
     trial.store.keep(key, {"robust": robust})
     return robust
 

@@ -91,6 +91,7 @@ def measure(
         )
         checks = (*GRADIENT_CHECKS, *VERDICT_CHECKS) if climbable(trial) else VERDICT_CHECKS
         audit += [check(trial, seen) for check in checks]
+        work.over("audit")
     return Measured(verdicts, attacks, audit, seconds)
 
 
@@ -111,6 +112,10 @@ class _Work:
         self.done += passes if now else 0
         self.ahead[suite] = max(self.ahead[suite] - passes, 0.0)
         self.watch.work(self.done, self.done + sum(self.ahead.values()))
+
+    def over(self, suite: str) -> None:
+        """Take note that nothing is left to do of a suite, though there might have been."""
+        self.tick(suite, self.ahead[suite], now=False)
 
     def run(self, suite: Suite, clean: Verdicts | None) -> Verdicts:
         """Return the verdicts under one suite; what is wrong as it is, is not attacked."""
@@ -135,7 +140,7 @@ class _Work:
                 robust[part[broken]] = False
                 by[part[broken]] = ALREADY if clean is None else place
                 self.tick(suite.name, len(part) * costs[name], now=now)
-        self.ahead[suite.name] = 0.0
+        self.over(suite.name)
         return Verdicts(robust, by, loss, points)
 
     def _part(
@@ -173,7 +178,13 @@ def _trial(subject: Subject, held: Images, plan: Plan, work: _Work) -> Trial | N
     x, y = to_unit(held.x[some].to(subject.device)), held.y[some].to(subject.device)
     told = x, y, plan.eps, plan.norm, plan.seed, plan.batch
     return Trial(
-        subject.logits_of, subject.module, subject.trained, *told, work.store, lambda passes: work.tick("audit", passes)
+        subject.logits_of,
+        subject.module,
+        subject.trained,
+        *told,
+        store=work.store,
+        tick=lambda passes: work.tick("audit", passes),
+        seen={},
     )
 
 
