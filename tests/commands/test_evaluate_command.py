@@ -93,7 +93,7 @@ def test_a_run_is_measured_in_its_own_ball_and_folder(inside: Path, capsys: pyte
     assert (held["model"]["name"], held["model"]["method"], held["model"]["seed"]) == ("at-0", "at", 0)
     assert (held["data"]["name"], held["data"]["half"], held["data"]["samples"]) == ("digits", "test", 40)
     for score in held["scores"]:
-        assert f"{score['attack']}: {score['accuracy']:.2%} of 40, not audited yet" in out
+        assert f"{score['attack']}: {score['accuracy']:.2%} of 40" in out
     assert out[-1] == "in runs/at-0/evaluation: result.json, card.md, verdicts.safetensors"
     assert "audit: none (--audit 0): nothing vouches for these numbers" in out
 

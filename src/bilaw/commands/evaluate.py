@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     console = Console()
     before = read_result(out)
     title = target.name
-    with evaluation_progress(console, title, quiet=before is not None) as watch:
+    with evaluation_progress(console, title, quiet=before is not None, audited=plan.audit > 0) as watch:
         try:
             found = evaluate(
                 target.model,

@@ -13,7 +13,7 @@ from bilaw.evaluation.measure import Watch
 
 
 @contextmanager
-def evaluation_progress(console: Console, title: str, *, quiet: bool = False) -> Iterator[Watch]:
+def evaluation_progress(console: Console, title: str, *, quiet: bool = False, audited: bool = True) -> Iterator[Watch]:
     """Show the share of the work that is done and the time left; each attack's accuracy as soon as it is known."""
     clock = Clock()
 
@@ -21,7 +21,7 @@ def evaluation_progress(console: Console, title: str, *, quiet: bool = False) ->
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def known(name: str, accuracy: float, n: int) -> None:
-        write(f"{name}: {accuracy:.2%} of {n}, not audited yet")
+        write(f"{name}: {accuracy:.2%} of {n}" + (", not audited yet" if audited else ""))
 
     def note(text: str) -> None:
         write(f"note: {text}")
