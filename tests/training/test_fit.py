@@ -376,7 +376,6 @@ def test_every_step_takes_the_rate_of_its_place(monkeypatch, name):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own, when it loads its compiler
-@pytest.mark.filterwarnings("ignore:(Distutils was|Setuptools is):UserWarning")  # likewise
 @pytest.mark.parametrize(
     ("options", "close"),
     [
