@@ -30,7 +30,7 @@ def attempts(request: Request) -> Iterator[Attempt]:
 
 def pip() -> list[str]:
     """Return the command that runs pip: this Python's own, else the one on the PATH."""
-    # Not find_spec: to look for pip among the importers makes setuptools put its own distutils in the standard one's place.
+    # Not find_spec: looking for pip among the importers makes setuptools replace distutils by its own.
     found = next(iter(metadata.distributions(name="pip")), None)
     return [sys.executable, "-m", "pip"] if found else ["pip"]
 
