@@ -40,11 +40,12 @@ def setting(default: Any, meaning: str) -> Any:
     return field(default=default, metadata={"help": meaning})
 
 
+@dataclass(frozen=True)
 class Checked:
     """Settings that are looked at once, when they are made; numpy's scalars become Python's numbers."""
 
     def __post_init__(self) -> None:
-        for part in fields(self):  # type: ignore[arg-type]
+        for part in fields(self):
             if isinstance(value := getattr(self, part.name), np.generic):
                 object.__setattr__(self, part.name, value.item())
         self.check()

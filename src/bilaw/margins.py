@@ -43,3 +43,8 @@ def _check(logits: Tensor, y: Tensor) -> None:
     if y.shape != logits.shape[:1]:  # a single label would broadcast over the whole batch without a word
         refuse("y", f"labels of shape {tuple(y.shape)}", f"one label for each of the {len(logits)} rows of logits")
     check_labels(y, logits.shape[1])
+
+
+def misclassified(logits: Tensor, y: Tensor) -> Tensor:
+    """Return which rows are not classified as y: (B,) bool; logits that are no numbers classify nothing."""
+    return (logits.argmax(dim=1) != y) | ~logits.isfinite().all(dim=1)

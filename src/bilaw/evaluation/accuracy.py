@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from bilaw.datasets.augment import to_unit
 from bilaw.datasets.data import Samples, take
+from bilaw.margins import misclassified
 from bilaw.net import frozen
 from bilaw.rng import generator
 from bilaw.types import Attack, Batch, LogitsOf
@@ -28,6 +29,5 @@ def correct(
         if attack is not None:
             x = attack(classifier, found, generator(seed, "evaluate", start, device=x.device)).x
         with torch.no_grad():
-            logits = classifier(x)
-        verdicts.append((logits.argmax(dim=1) == y) & logits.isfinite().all(dim=1))
+            verdicts.append(~misclassified(classifier(x), y))
     return torch.cat(verdicts)

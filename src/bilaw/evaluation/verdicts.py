@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from bilaw.attacks.norms import NORMS
 from bilaw.errors import refuse
+from bilaw.margins import misclassified
 from bilaw.types import Attack, Batch, LogitsOf
 
 SLACK = 1e-5  # of eps, and a tenth of it in itself: what rounding in float32 may add to a distance
@@ -49,5 +50,4 @@ def judge(
 def classify(logits_of: LogitsOf, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Return whether each image is classified correctly, and its cross-entropy; logits that are no numbers: no."""
     logits = logits_of(x).float()
-    right = logits.isfinite().all(dim=1) & (logits.argmax(dim=1) == y)
-    return right, F.cross_entropy(logits, y, reduction="none")
+    return ~misclassified(logits, y), F.cross_entropy(logits, y, reduction="none")

@@ -9,11 +9,12 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from bilaw.attacks.autoattack.pending import EVERY, Pending, Rows, columns, let_go, likeliest, misclassified, pending
+from bilaw.attacks.autoattack.pending import EVERY, Pending, Rows, columns, let_go, likeliest, pending
 from bilaw.attacks.autoattack.ratio import dlr, targeted_dlr
 from bilaw.attacks.norms import NORMS, Ball
 from bilaw.attacks.pgd import input_gradient
 from bilaw.errors import look_up, number_at_least, whole_at_least
+from bilaw.margins import misclassified
 from bilaw.types import Adversarial, Batch, LogitsOf
 
 MOMENTUM = 0.75  # alpha: the share of the new step; the rest goes on as before

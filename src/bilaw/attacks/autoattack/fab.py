@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor, nn
 
-from bilaw.attacks.autoattack.pending import EVERY, Pending, Rows, columns, let_go, likeliest, misclassified, pending
+from bilaw.attacks.autoattack.pending import EVERY, Pending, Rows, columns, let_go, likeliest, pending
 from bilaw.attacks.autoattack.projection import to_hyperplane
 from bilaw.attacks.norms import NORMS
 from bilaw.errors import look_up, number_at_least, whole_at_least
+from bilaw.margins import misclassified
 from bilaw.types import Adversarial, Batch, LogitsOf
 
 BIAS = 0.1  # alpha_max: the most that x itself draws an iterate back

@@ -14,6 +14,7 @@ from torch import Generator, Tensor, nn
 
 from bilaw.checks import check_images, check_labels
 from bilaw.errors import refuse
+from bilaw.margins import misclassified
 from bilaw.net import frozen
 from bilaw.types import Adversarial, Batch, LogitsOf
 
@@ -83,11 +84,6 @@ def likeliest(logits: Tensor, y: Tensor, count: int) -> Tensor:
     """
     others = logits.scatter(1, y[:, None], -torch.inf)
     return others.argsort(dim=1, descending=True)[:, : min(count, logits.shape[1] - 1)]
-
-
-def misclassified(logits: Tensor, y: Tensor) -> Tensor:
-    """Return which rows are not classified as y: (B,) bool; logits that are no numbers classify nothing."""
-    return (logits.argmax(dim=1) != y) | ~logits.isfinite().all(dim=1)
 
 
 def columns(per_sample: Tensor, like: Tensor) -> Tensor:
