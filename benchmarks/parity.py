@@ -1,10 +1,14 @@
 """AutoAttack standard against the installable ones: verdicts sample by sample, whole and component by component.
 
     python benchmarks/parity.py RUN [--samples 1000] [--eps EPS] [--norm NORM] [--peers pyautoattack,torchattacks]
+                                [--keep FILE]
 
 Needs `make .venv/peers`. Every side attacks the same clean-correct samples of the test half with one thread;
 torchattacks is told to take 100 iterations (its own default is 10). Components are run alone, each on all of them.
 The points of every side are judged by us: eval mode, float32, inside the ball and the box. One line of JSON a row.
+
+The peers take hours on a larger net: with --keep their verdicts are put into a .safetensors file as they come, and
+taken from there the next time, so that a run that was stopped goes on and ours can be compared anew.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from bilaw.attacks import NORMS
@@ -105,6 +110,7 @@ def main() -> None:
     parser.add_argument("--peers", default="pyautoattack,torchattacks")
     parser.add_argument("--parts", default="all,apgd-ce,apgd-t,fab-t,square")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", type=Path, help="file for the peers' verdicts")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     run, seed = Run(arguments.run), arguments.seed
@@ -123,6 +129,7 @@ def main() -> None:
     peers = [name for name in arguments.peers.split(",") if name]
     versions = {name: metadata.version(name) for name in ("torch", "bilaw", *peers)}
     about = {"run": run.path.name, "eps": eps, "norm": norm, "samples": clean, "clean": round(len(x) / clean, 4)}
+    kept = load_file(arguments.keep) if arguments.keep and arguments.keep.exists() else {}
     print(json.dumps({**about, "versions": versions, "machine": platform.machine(), "threads": 1}), flush=True)
     for part in arguments.parts.split(","):
         parts = standard(eps, norm)
@@ -134,10 +141,17 @@ def main() -> None:
             sides["torchattacks"] = torchattacks(model, eps, norm, seed, one, len(data.classes))
         verdicts: dict[str, Tensor] = {}
         for name, side in sides.items():
-            began = time.process_time()
-            found = side(x, y)
-            seconds = time.process_time() - began
-            verdicts[name] = robust(model, x, y, found, eps, norm)
+            key = f"{run.path.name} {norm} {eps:.6g} {clean} {seed} {part} {name} {versions[name]}"
+            if name != "bilaw" and key in kept:
+                verdicts[name], seconds = kept[key][0].bool(), float(kept[key][1, 0])
+            else:
+                began = time.process_time()
+                found = side(x, y)
+                seconds = time.process_time() - began
+                verdicts[name] = robust(model, x, y, found, eps, norm)
+                if arguments.keep and name != "bilaw":
+                    kept[key] = torch.stack([verdicts[name].float(), torch.full((len(x),), seconds)])
+                    save_file(kept, arguments.keep)
             hits = int(verdicts[name].sum())
             low, high = wilson(hits, clean)
             row: dict[str, Any] = {"part": part, "side": name, "robust": round(hits / clean, 4)}

@@ -14,11 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from bilaw.chain import Chain, Traced, trace
 from bilaw.errors import refuse
 from bilaw.types import LogitsOf
 
 Theta = dict[str, Tensor]
 Call = Callable[[Theta, tuple[Tensor]], Tensor]
+SLACK = 1e-3  # of the largest logit: what rounding may do to a chain of float32 layers
 
 
 @contextmanager
@@ -42,11 +44,18 @@ class Net:
     """Logits functions of a module, at its own trainable parameters theta or at any other.
 
     `bf16` computes in bfloat16 under autocast (parameters and logits stay float32), `channels_last` hands images over
-    in that memory format, and `compile` compiles the eval-mode forward, the one that attacks climb.
+    in that memory format, and `compile` compiles the eval-mode forward, the one that attacks climb. `bf16_attacks`
+    (default: as `bf16`) is about that one alone.
     """
 
     def __init__(
-        self, module: nn.Module, *, bf16: bool = False, channels_last: bool = False, compile: bool = False
+        self,
+        module: nn.Module,
+        *,
+        bf16: bool = False,
+        channels_last: bool = False,
+        compile: bool = False,
+        bf16_attacks: bool | None = None,
     ) -> None:
         if not isinstance(module, nn.Module):
             refuse("model", type(module).__name__, "a torch.nn.Module that maps images to logits")
@@ -54,28 +63,33 @@ class Net:
         self.theta: Theta = {name: p for name, p in module.named_parameters() if p.requires_grad}
         self._call: Call = partial(functional_call, module)
         self._eval_call: Call = torch.compile(self._call) if compile else self._call
+        self.compiled, self.bf16_attacks = compile, bf16 if bf16_attacks is None else bf16_attacks
+        self._traced: list[Traced] | None = None
+        self._known = False  # has the module been looked at, and what was read off it been compared with it?
 
-    def frozen(
-        self, theta: Mapping[str, Tensor] | None = None, buffers: Mapping[str, Tensor] | None = None
-    ) -> LogitsOf:
-        """Return the eval-mode classifier at `theta` (and `buffers`), which no gradient can reach.
+    def frozen(self, theta: Mapping[str, Tensor] | None = None, buffers: Mapping[str, Tensor] | None = None) -> Frozen:
+        """Return the eval-mode classifier at `theta` (and `buffers`), which no gradient can reach."""
+        return Frozen(self, theta or self.theta, buffers)
 
-        Some modules move buffers in eval mode, too: those moves happen to a copy.
+    def traced(self, state: Mapping[str, Tensor], x: Tensor, logits_of: LogitsOf) -> list[Traced] | None:
+        """Return the module's layers, if they are a chain (`bilaw.chain`).
+
+        The first time, the chain at `state` is compared with `logits_of`, the module itself, on two images of `x`: a
+        forward that does more than its layers tell has its way.
         """
-        parameters = {name: value.detach() for name, value in (theta or self.theta).items()}
+        floats = {p.dtype for p in state.values() if p.is_floating_point()} | {x.dtype}
+        if self.compiled or floats not in ({torch.float32}, {torch.float64}):
+            return None
+        if not self._known:
+            self._known, self._traced = True, trace(self.module)
+            if self._traced is not None and not _same(Chain(self._traced, state), logits_of, x[:2]):
+                self._traced = None
+        return self._traced
 
-        def logits_of(x: Tensor) -> Tensor:
-            held = buffers or dict(self.module.named_buffers())
-            state = {**parameters, **{name: value.clone() for name, value in held.items()}}
-            with mode(self.module, training=False):
-                return self._logits(self._eval_call, state, x)
-
-        return logits_of
-
-    def _logits(self, call: Call, state: Theta, x: Tensor) -> Tensor:
+    def _logits(self, call: Call, state: Theta, x: Tensor, bf16: bool) -> Tensor:
         if self.channels_last and x.ndim == 4:
             x = x.contiguous(memory_format=torch.channels_last)
-        if not self.bf16:
+        if not bf16:
             return _widened(_checked(call(state, (x,)), x))
         # No cache of cast parameters: it would outlive the step that moves them.
         with torch.autocast(x.device.type, torch.bfloat16, cache_enabled=False):
@@ -92,6 +106,60 @@ class Net:
         with torch.no_grad():
             for name, value in forward.buffers.items():
                 own[name].copy_(value)
+
+
+class Frozen:
+    """An eval-mode classifier that no gradient can reach; it follows the parameters it was given.
+
+    Some modules move buffers in eval mode, too: those moves happen to a copy.
+    """
+
+    def __init__(self, net: Net, theta: Mapping[str, Tensor], buffers: Mapping[str, Tensor] | None) -> None:
+        self.net, self.buffers = net, buffers
+        self.theta = {name: value.detach() for name, value in theta.items()}
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return logits (B, k)."""
+        return self._at(x, self.net.bf16)
+
+    def quick(self, x: Tensor, bf16: bool | None = None) -> LogitsOf:
+        """Return what an attack on images such as `x` had better climb: the same logits but for rounding, for less.
+
+        It is a copy of the weights as they are now. `bf16` has the last word on the precision (None: the net has).
+        """
+        bf16 = self.net.bf16_attacks if bf16 is None else bf16
+        traced = self.net.traced(self._state(copied=False), x, partial(self._at, bf16=False))
+        if traced is not None:
+            return Chain(traced, self._state(copied=False), torch.bfloat16 if bf16 else None)
+        return partial(self._at, bf16=True) if bf16 and not self.net.bf16 else self
+
+    def _at(self, x: Tensor, bf16: bool) -> Tensor:
+        with mode(self.net.module, training=False):
+            return self.net._logits(self.net._eval_call, self._state(copied=True), x, bf16)
+
+    def _state(self, copied: bool) -> Theta:
+        held = self.buffers or dict(self.net.module.named_buffers())
+        if not copied:  # for whom looks at the whole of it
+            own = {name: value.detach() for name, value in self.net.module.named_parameters()}
+            return {**own, **self.theta, **held}
+        return {**self.theta, **{name: value.clone() for name, value in held.items()}}
+
+
+def quick(logits_of: LogitsOf, x: Tensor, bf16: bool | None = None) -> LogitsOf:
+    """Return `Frozen.quick` of a classifier that has it; any other callable as it is."""
+    return logits_of.quick(x, bf16) if isinstance(logits_of, Frozen) else logits_of
+
+
+@torch.no_grad()
+def _same(chain: Chain, logits_of: LogitsOf, x: Tensor) -> bool:
+    """Tell whether two classifiers differ by rounding alone."""
+    try:
+        ours, theirs = chain(x), logits_of(x)
+    except (RuntimeError, IndexError):  # images it was not made for: the module itself has the words for it
+        return False
+    if ours.shape != theirs.shape:
+        return False
+    return bool(((ours - theirs).abs().amax() <= SLACK * theirs.abs().amax()).item())
 
 
 class TrainForward:
@@ -115,7 +183,7 @@ class TrainForward:
             torch.default_generator.manual_seed(self.noise + self.calls)
             if x.is_cuda:  # only the device in use: torch.manual_seed would reseed all of them
                 torch.cuda.default_generators[x.get_device()].manual_seed(self.noise + self.calls)
-            logits = self.net._logits(self.net._call, state, x)
+            logits = self.net._logits(self.net._call, state, x, self.net.bf16)
         self.calls += 1
         self.buffers = {name: state[name].detach() for name in self.buffers}
         return logits
@@ -129,6 +197,8 @@ def frozen(model: nn.Module | LogitsOf) -> LogitsOf:
     """
     if isinstance(model, nn.Module):
         return Net(model).frozen()
+    if isinstance(model, Frozen):
+        return model
     if not callable(model):
         refuse("model", model, "a torch.nn.Module or a function: images to logits")
     return lambda x: _checked(model(x), x)

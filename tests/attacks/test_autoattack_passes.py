@@ -217,7 +217,7 @@ def climbers(**known):
     base |= dict.fromkeys(("x", "x_adv", "x_old", "gradient", "best_x", "best_gradient", "wrong_x"), x)
     base |= dict.fromkeys(("place", "y", "target"), torch.zeros(n, dtype=torch.int64))
     base |= {"halved": nothing > 0, "wrong": nothing > 0}
-    return apgd.Climbers(**{**base, **known})
+    return apgd.Climbers(**{name: value.clone() for name, value in {**base, **known}.items()})  # each its own memory
 
 
 def test_the_step_is_halved_on_the_papers_two_conditions():

@@ -6,7 +6,7 @@ from attack_kit import batch_of, seeded
 
 from bilaw.attacks.autoattack import Square, square
 from bilaw.attacks.autoattack.bumps import bump, heap, tiles
-from bilaw.attacks.autoattack.pending import Pending
+from bilaw.chain.windows import Whole
 
 
 def test_a_heap_by_hand():
@@ -67,13 +67,13 @@ def test_the_squares_shrink_when_the_paper_says(monkeypatch):
      ("l2", (3, 28, 28), 1, 25), ("l2", (3, 28, 28), 11, 19), ("l2", (1, 4, 4), 51, 3), ("linf", (1, 4, 4), 51, 2)],
 )  # fmt: skip
 def test_windows_are_whole_squares_and_odd_in_l2(monkeypatch, norm, shape, query, side):
-    asked, windows = [], square._Search.windows
+    asked, windows = [], square._Search.window
 
     def spy(self, side, dice):
         asked.append(side)
         return windows(self, side, dice)
 
-    monkeypatch.setattr(square._Search, "windows", spy)
+    monkeypatch.setattr(square._Search, "window", spy)
     Square(0.1, norm, queries=60)(flat, batch_of(torch.full((1, *shape), 0.5), [0]), seeded())
     a_query = {"linf": 1, "l2": 2}[norm]
     assert len(asked) == 59 * a_query
@@ -97,10 +97,9 @@ def test_square_moves_the_mass_of_one_window_into_another_in_l2():
     before = 0.1 * torch.randn(x.shape, generator=seeded(), dtype=torch.float64)
     before *= 0.4 / before.flatten(1).norm(dim=1).view(-1, 1, 1, 1)
     nobody = torch.zeros(2, dtype=torch.int64)
-    search = square._L2(nobody, x, nobody, x + before, torch.full((2,), torch.inf, dtype=torch.float64))
-    at_work = Pending(flat, x, nobody, nobody)
-    search.try_square(0.4, 3.0, Known(seeded(), [0, 1, 8, 9, 0]), at_work, x.shape)
-    after = search.best - x
+    search = square._L2(nobody, x, nobody, Whole(flat, x + before), torch.full((2,), torch.inf, dtype=torch.float64))
+    search.try_square(0.4, 3.0, Known(seeded(), [0, 1, 8, 9, 0]))
+    after = search.best.images - x
     torch.testing.assert_close(after.flatten(1).norm(dim=1), torch.full((2,), 0.4, dtype=torch.float64))
     assert not after[..., 8:11, 9:12].any()
     ratio = after / before
@@ -113,9 +112,10 @@ def moved(before, eps, to, off):
     """Let Square move the mass of the 3 x 3 window at `off` to that at `to`, whatever the margin; return delta."""
     x = torch.full(before.shape, 0.5, dtype=torch.float64)
     nobody = torch.zeros(len(x), dtype=torch.int64)
-    search = square._L2(nobody, x, nobody, x + before, torch.full((len(x),), torch.inf, dtype=torch.float64))
-    search.try_square(eps, 3.0, Known(seeded(), [*to, *off, 0]), Pending(flat, x, nobody, nobody), x.shape)
-    return search.best - x
+    margin = torch.full((len(x),), torch.inf, dtype=torch.float64)
+    search = square._L2(nobody, x, nobody, Whole(flat, x + before), margin)
+    search.try_square(eps, 3.0, Known(seeded(), [*to, *off, 0]))
+    return search.best.images - x
 
 
 @pytest.mark.parametrize("off", [(8, 9), (1, 2), (0, 1)], ids=["apart", "overlapping", "the same"])

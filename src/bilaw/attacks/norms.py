@@ -56,7 +56,7 @@ class Linf:
 
     def climb(self, x_adv: Tensor, gradient: Tensor, step_size: float | Tensor) -> Tensor:
         """Move every coordinate by the sign of its derivative."""
-        return self.project(x_adv + step_size * gradient.sign())
+        return gradient.sign().mul_(step_size).add_(x_adv).clamp_(self.low, self.high)
 
     def project(self, x_adv: Tensor) -> Tensor:
         """Clamp."""
@@ -87,7 +87,7 @@ class L2:
 
     def climb(self, x_adv: Tensor, gradient: Tensor, step_size: float | Tensor) -> Tensor:
         """Move along the normalised gradient."""
-        return self.project(x_adv + step_size * _unit(gradient))
+        return self.project(_unit(gradient).mul_(step_size).add_(x_adv))
 
     def project(self, x_adv: Tensor) -> Tensor:
         """Shorten to eps, then clip; x itself lies in the box, so clipping shortens further still."""

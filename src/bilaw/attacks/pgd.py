@@ -13,7 +13,7 @@ from bilaw.attacks.objectives import OBJECTIVES, Objective, Value
 from bilaw.attacks.starts import STARTS
 from bilaw.checks import check_images, check_labels
 from bilaw.errors import look_up, number_at_least, refuse, whole_at_least
-from bilaw.net import frozen
+from bilaw.net import frozen, quick
 from bilaw.types import Adversarial, Batch, LogitsOf
 
 
@@ -63,7 +63,7 @@ class PGD:
         if torch.is_inference_mode_enabled():
             refuse("mode", "torch.inference_mode()", "torch.no_grad() or no such block: attacks take gradients")
         batch = batch._replace(x=batch.x.detach())
-        classifier = frozen(logits_of)
+        classifier = quick(frozen(logits_of), batch.x)
         objective = OBJECTIVES[self.objective] if isinstance(self.objective, str) else self.objective
         value_of = _labels_checked(objective(classifier, batch), batch.y)
         found = self._climb(classifier, batch, value_of, generator)

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from bilaw.attacks.autoattack.pending import EVERY, Pending, Rows, columns, let_go, likeliest, pending
+from bilaw.attacks.autoattack.pending import EVERY, Pending, Rows, columns, let_go, likeliest, pending, put
 from bilaw.attacks.autoattack.ratio import dlr, targeted_dlr
 from bilaw.attacks.norms import NORMS, Ball
 from bilaw.attacks.pgd import input_gradient
@@ -79,16 +79,19 @@ class APGD:
         if not len(at_work.left):
             return
         climbers = _begin(at_work, batch, target, self, generator)
-        check = _checkpoints(self.steps)
+        ball, check = NORMS[self.norm](climbers.x, self.eps), _checkpoints(self.steps)
         for i in range(self.steps):
-            climbers.move(NORMS[self.norm](climbers.x, self.eps), 1.0 if i == 0 else MOMENTUM)
+            climbers.move(ball, 1.0 if i == 0 else MOMENTUM)
             climbers.look(at_work.logits_of, LOSSES[self.loss])
             if i in check:
                 climbers.adapt(check[i])
             if i % EVERY == EVERY - 1 or i in check:
-                climbers = let_go(climbers, at_work, climbers.wrong, climbers.wrong_x)
+                before, climbers = climbers, let_go(climbers, at_work, climbers.wrong, climbers.wrong_x)
+                climbers.wrong.zero_()
                 if not len(climbers.place):
                     return
+                if climbers is not before:
+                    ball = NORMS[self.norm](climbers.x, self.eps)
         climbers = let_go(climbers, at_work, climbers.wrong, climbers.wrong_x)
         at_work.x[climbers.place] = climbers.best_x
 
@@ -116,11 +119,12 @@ class Climbers(Rows):
 
     def move(self, ball: Ball, momentum: float) -> None:
         """Take a step: ascent, and some of the last move again (equation 1 of the paper)."""
-        ahead = ball.climb(self.x_adv, self.gradient, columns(self.step, self.x))
-        mixed = self.x_adv + momentum * (ahead - self.x_adv) + (1 - momentum) * (self.x_adv - self.x_old)
-        moved = ball.project(mixed)
-        # A gradient that is not a number moves nothing.
-        self.x_old, self.x_adv = self.x_adv, torch.where(moved.isnan(), self.x_adv, moved)
+        moved = ball.climb(self.x_adv, self.gradient, columns(self.step, self.x))
+        if momentum < 1:  # x_adv + m (ahead - x_adv) + (1 - m) (x_adv - x_old), gathered
+            rest = 1 - momentum
+            moved = moved.mul_(momentum).add_(self.x_adv, alpha=2 * rest).sub_(self.x_old, alpha=rest)
+            moved = ball.project(moved)
+        self.x_old, self.x_adv = self.x_adv, moved
 
     def look(self, logits_of: LogitsOf, loss: Loss) -> None:
         """See what the classifier makes of the new iterate."""
@@ -130,17 +134,17 @@ class Climbers(Rows):
             seen.append(loss(logits, self.y, self.target))
             return seen[-1]
 
-        logits, self.gradient = input_gradient(logits_of, self.x_adv, value)
+        logits, gradient = input_gradient(logits_of, self.x_adv, value)
+        self.gradient = gradient.nan_to_num(0)  # one that is not a number moves nothing
         now = seen[-1].detach()
         self.rises += now > self.loss
         self.loss = now
         better = now > self.best_loss
         self.best_loss = torch.where(better, now, self.best_loss)
-        pixels = columns(better, self.x)
-        self.best_x = torch.where(pixels, self.x_adv, self.best_x)
-        self.best_gradient = torch.where(pixels, self.gradient, self.best_gradient)
+        put(better, self.x_adv, self.best_x)
+        put(better, self.gradient, self.best_gradient)
         wrong = misclassified(logits, self.y)
-        self.wrong_x = torch.where(columns(wrong, self.x), self.x_adv, self.wrong_x)
+        put(wrong, self.x_adv, self.wrong_x)
         self.wrong = self.wrong | wrong
 
     def adapt(self, interval: int) -> None:
@@ -150,9 +154,8 @@ class Climbers(Rows):
         self.loss_then = self.best_loss
         self.rises = torch.zeros_like(self.rises)
         self.step = torch.where(self.halved, self.step / 2, self.step)
-        pixels = columns(self.halved, self.x)
-        self.x_adv = torch.where(pixels, self.best_x, self.x_adv)
-        self.gradient = torch.where(pixels, self.best_gradient, self.gradient)
+        put(self.halved, self.best_x, self.x_adv)
+        put(self.halved, self.best_gradient, self.gradient)
 
 
 def _begin(at_work: Pending, batch: Batch, target: Tensor, attack: APGD, generator: Generator | None) -> Climbers:
@@ -175,14 +178,14 @@ def _begin(at_work: Pending, batch: Batch, target: Tensor, attack: APGD, generat
         loss=low,
         gradient=nothing,
         step=torch.full_like(low, 2 * attack.eps),
-        best_x=start,
+        best_x=start.clone(),
         best_loss=low,
-        best_gradient=nothing,
+        best_gradient=nothing.clone(),
         rises=torch.zeros_like(y),
         halved=~no,
         loss_then=low,
         wrong=no,
-        wrong_x=start,
+        wrong_x=start.clone(),
     )
     climbers.look(at_work.logits_of, LOSSES[attack.loss])
     climbers.rises.zero_()  # the start is no step

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor, nn
 
-from bilaw.attacks.autoattack.pending import EVERY, Pending, Rows, columns, let_go, likeliest, pending
+from bilaw.attacks.autoattack.pending import EVERY, Pending, Rows, let_go, likeliest, pending, put
 from bilaw.attacks.autoattack.projection import to_hyperplane
 from bilaw.attacks.norms import NORMS
 from bilaw.errors import look_up, number_at_least, whole_at_least
@@ -60,15 +60,15 @@ class FAB:
             return
         x, y, target = batch.x[left].detach(), batch.y[left], target[left]
         nothing, no = torch.zeros_like(x), torch.zeros_like(y, dtype=torch.bool)
-        seekers = Seekers(
-            left, x, y, target, x_adv=x, lead=nothing.flatten(1)[:, 0], gradient=nothing, done=no, found=x
-        )
+        lead = nothing.flatten(1)[:, 0]
+        seekers = Seekers(left, x, y, target, x_adv=x, lead=lead, gradient=nothing, done=no, found=x.clone())
         seekers.look(at_work.logits_of)
         for i in range(self.steps):
             seekers.advance(self.norm)
             seekers.judge(at_work.logits_of, self.eps, self.norm, last=i == self.steps - 1)
             if i % EVERY == EVERY - 1 or i == self.steps - 1:
                 seekers = let_go(seekers, at_work, seekers.done, seekers.found)
+                seekers.done.zero_()
                 if not len(seekers.place):
                     return
 
@@ -90,16 +90,12 @@ class Seekers(Rows):
     def advance(self, norm: str) -> None:
         """Step over the linearised boundary, biased towards x (equation 10 of the paper)."""
         x, x_adv, w = self.x.flatten(1), self.x_adv.flatten(1), self.gradient.flatten(1)
-        b = (w * x_adv).sum(dim=1) - self.lead
-        way = to_hyperplane(torch.cat([x_adv, x]), w.repeat(2, 1), b.repeat(2), norm)
-        length = NORMS[norm].size(way).clamp_min(SHORT)
-        of_iterate, of_x = length[: len(x), None], length[len(x) :, None]
+        b = torch.linalg.vecdot(w, x_adv) - self.lead
+        there, back = (to_hyperplane(start, w, b, norm) for start in (x_adv, x))
+        of_iterate, of_x = (NORMS[norm].size(way).clamp_min(SHORT)[:, None] for way in (there, back))
         bias = (of_iterate / (of_iterate + of_x)).clamp(0, BIAS)
-        there, back = way[: len(x)], way[len(x) :]
-        mixed = (x_adv + BEYOND * there) * (1 - bias) + (x + BEYOND * back) * bias
-        moved = mixed.clamp(0, 1).view_as(self.x)
-        # A gradient that is not a number moves nothing.
-        self.x_adv = torch.where(moved.isnan(), self.x_adv, moved)
+        mixed = torch.lerp(there.mul_(BEYOND).add_(x_adv), back.mul_(BEYOND).add_(x), bias)
+        self.x_adv = mixed.clamp_(0, 1).view_as(self.x)
 
     def judge(self, logits_of: LogitsOf, eps: float, norm: str, last: bool) -> None:
         """See which iterates are misclassified, keep those inside the ball, draw the others back, look again."""
@@ -108,13 +104,15 @@ class Seekers(Rows):
             logits = logits_of(x_adv)
         wrong = misclassified(logits.detach(), self.y)
         inside = NORMS[norm].size(self.x_adv - self.x) <= eps
-        self.found = torch.where(columns(wrong & inside & ~self.done, self.x), self.x_adv, self.found)
+        put(wrong & inside & ~self.done, self.x_adv, self.found)
         self.done = self.done | (wrong & inside)
         if last:
             return
         far = wrong & ~inside
-        back = torch.where(columns(far, self.x), self.x + BACK * (self.x_adv - self.x), self.x_adv)
-        self.x_adv, moved = back, far.nonzero()[:, 0]
+        moved = far.nonzero()[:, 0]
+        if len(moved):
+            drawn = torch.lerp(self.x[moved], self.x_adv[moved], BACK)
+            self.x_adv = self.x_adv.index_copy(0, moved, drawn)
         if len(moved) > DISCARD * len(far):
             self.look(logits_of)
             return
@@ -137,4 +135,4 @@ def _lead(logits: Tensor, x: Tensor, y: Tensor, target: Tensor) -> tuple[Tensor,
     with torch.enable_grad():
         lead = (logits.gather(1, target[:, None]) - logits.gather(1, y[:, None]))[:, 0]
         (gradient,) = torch.autograd.grad(lead.sum(), x)
-    return lead.detach(), gradient
+    return lead.detach(), gradient.nan_to_num(0)  # one that is not a number moves nothing

@@ -15,7 +15,7 @@ from torch import Generator, Tensor, nn
 from bilaw.checks import check_images, check_labels
 from bilaw.errors import refuse
 from bilaw.margins import misclassified
-from bilaw.net import frozen
+from bilaw.net import frozen, quick
 from bilaw.types import Adversarial, Batch, LogitsOf
 
 EVERY = 5  # iterations between two looks at which samples are broken
@@ -38,7 +38,9 @@ class Rows:
 class Pending:
     """A batch under attack: the points found so far, and the places of the samples still classified correctly."""
 
-    logits_of: LogitsOf
+    logits_of: LogitsOf  # to climb: quick, and right but for rounding
+    exact: LogitsOf  # whose word counts
+    y: Tensor  # (B,)
     x: Tensor  # (B, ...) the points found; until then x itself, or the best that an attack has seen
     left: Tensor  # (M,) places of the samples that are not broken
     logits: Tensor  # (B, k) at the clean x
@@ -56,16 +58,27 @@ class Pending:
 
 
 def let_go(rows: State, at_work: Pending, broken: Tensor, x: Tensor) -> State:
-    """Take note of the points `x` of the rows that are broken (B,) bool, and go on with the others."""
+    """Take note of the points `x` of the rows that are broken (B,) bool, and go on with the others.
+
+    Where the attack climbs a quicker classifier, the exact one is asked whether it agrees; if not, the row stays.
+    """
     places = broken.nonzero()[:, 0]
+    if len(places) and at_work.exact is not at_work.logits_of:
+        with torch.no_grad():
+            found = misclassified(at_work.exact(x[places]), at_work.y[rows.place[places]])
+        broken = torch.zeros_like(broken).index_copy(0, places, found)
+        places = places[found]
     if not len(places):
         return rows
     at_work.broke(rows.place[places], x[places])
     return rows.keep((~broken).nonzero()[:, 0])
 
 
-def pending(logits_of: LogitsOf | nn.Module, batch: Batch) -> Pending:
-    """Return the batch with its samples that are misclassified as they are already out of it."""
+def pending(logits_of: LogitsOf | nn.Module, batch: Batch, bf16: bool | None = None) -> Pending:
+    """Return the batch with its samples that are misclassified as they are already out of it.
+
+    `bf16` False climbs in full precision, whatever the classifier says of attacks.
+    """
     check_images(batch.x, batch.y)
     if torch.is_inference_mode_enabled():
         refuse("mode", "torch.inference_mode()", "torch.no_grad() or no such block: attacks take gradients")
@@ -73,7 +86,8 @@ def pending(logits_of: LogitsOf | nn.Module, batch: Batch) -> Pending:
     with torch.no_grad():
         logits = classifier(x)
     check_labels(batch.y, logits.shape[1])
-    return Pending(classifier, x.clone(), (~misclassified(logits, batch.y)).nonzero()[:, 0], logits)
+    left = (~misclassified(logits, batch.y)).nonzero()[:, 0]
+    return Pending(quick(classifier, x, bf16), classifier, batch.y, x.clone(), left, logits)
 
 
 def likeliest(logits: Tensor, y: Tensor, count: int) -> Tensor:
@@ -84,6 +98,18 @@ def likeliest(logits: Tensor, y: Tensor, count: int) -> Tensor:
     """
     others = logits.scatter(1, y[:, None], -torch.inf)
     return others.argsort(dim=1, descending=True)[:, : min(count, logits.shape[1] - 1)]
+
+
+def put(rows: Tensor, value: Tensor, into: Tensor) -> None:
+    """Write those of the images `value` into `into` whose place in `rows` (B,) bool is true.
+
+    On a CPU the rows alone are copied, most often few; an accelerator would have to wait to know which.
+    """
+    if rows.device.type == "cpu":
+        places = rows.nonzero()[:, 0]
+        into.index_copy_(0, places, value.index_select(0, places))
+    else:
+        torch.where(columns(rows, into), value, into, out=into)
 
 
 def columns(per_sample: Tensor, like: Tensor) -> Tensor:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Generator, Tensor, nn
 
 from bilaw.attacks.autoattack.bumps import bump, tiles
-from bilaw.attacks.autoattack.pending import Pending, Rows, attack_generator, columns, let_go, pending
+from bilaw.attacks.autoattack.pending import Rows, attack_generator, columns, let_go, pending
 from bilaw.attacks.norms import NORMS
+from bilaw.chain.windows import Probe, Span, Whole, Window, cut
 from bilaw.errors import look_up, number_at_least, refuse, whole_at_least
 from bilaw.margins import largest_other
 from bilaw.types import Adversarial, Batch, LogitsOf
 
 HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)  # queries after which the square's area is halved
+NARROW = 3  # squares of no more than a third of the image's side reach little enough of it
 EVERY = 10  # queries between two looks at which samples are broken
 
 
@@ -48,7 +51,7 @@ class Square:
         self, logits_of: LogitsOf | nn.Module, batch: Batch, generator: Generator | None = None
     ) -> Adversarial:
         """Return a misclassified point for every sample that one was found for, else the one of lowest margin."""
-        at_work = pending(logits_of, batch)
+        at_work = pending(logits_of, batch, bf16=False)  # a search that compares margins cannot do with fewer digits
         if not len(at_work.left):
             return at_work.result()
         place, shape = at_work.left, batch.x.shape
@@ -56,19 +59,22 @@ class Square:
         x = x if x.ndim == 4 else x.reshape(len(x), 1, 1, -1)
         dice = Dice(generator, attack_generator(generator, x.device))
         kind: type[_Search] = _Linf if self.norm == "linf" else _L2
-        search = kind(place, x, batch.y[place], x, x[:, 0, 0, 0])
-        search.begin(self.eps, dice)
-        search.look(at_work, shape)
+        search = kind.begin(place, x, batch.y[place], self.eps, dice, _on_images(at_work.logits_of, shape))
         for query in range(1, self.queries):
             side = math.sqrt(self.share / 2 ** sum(query > at for at in HALVINGS) * x[0, 0].numel())
-            search.try_square(self.eps, side, dice, at_work, shape)
+            search.try_square(self.eps, side, dice)
             if query % EVERY == 0:
-                search = let_go(search, at_work, search.margin < 0, search.best.reshape(-1, *shape[1:]))
+                search = let_go(search, at_work, search.margin < 0, search.best.images.reshape(-1, *shape[1:]))
                 if not len(search.place):
                     return at_work.result()
-        search = let_go(search, at_work, search.margin < 0, search.best.reshape(-1, *shape[1:]))
-        at_work.x[search.place] = search.best.reshape(-1, *shape[1:])
+        search = let_go(search, at_work, search.margin < 0, search.best.images.reshape(-1, *shape[1:]))
+        at_work.x[search.place] = search.best.images.reshape(-1, *shape[1:])
         return at_work.result()
+
+
+def _on_images(logits_of: LogitsOf, shape: torch.Size) -> LogitsOf:
+    """Return the classifier as one of images (B, C, H, W), which inputs of any other shape are taken for."""
+    return logits_of if len(shape) == 4 else lambda x: logits_of(x.reshape(-1, *shape[1:]))
 
 
 @dataclass
@@ -94,84 +100,97 @@ class _Search(Rows):
 
     x: Tensor
     y: Tensor
-    best: Tensor
+    best: Probe
     margin: Tensor
 
-    def begin(self, eps: float, dice: Dice) -> None:
+    @classmethod
+    def begin(
+        cls: type[Search], place: Tensor, x: Tensor, y: Tensor, eps: float, dice: Dice, logits_of: LogitsOf
+    ) -> Search:
         """Take the first point of each sample."""
+        best = Whole(logits_of, cls.first(x, eps, dice))
+        return cls(place, x, y, best, margin_of(best.logits(), y))
+
+    @staticmethod
+    def first(x: Tensor, eps: float, dice: Dice) -> Tensor:
+        """Return the first point of each sample."""
         raise NotImplementedError
 
-    def try_square(self, eps: float, side: float, dice: Dice, at_work: Pending, shape: torch.Size) -> None:
+    def try_square(self, eps: float, side: float, dice: Dice) -> None:
         """Try another point of each sample, and keep it where the margin fell."""
         raise NotImplementedError
 
-    def look(self, at_work: Pending, shape: torch.Size) -> None:
-        """Take the margin of the best points anew."""
-        self.margin = self.margin_of(self.best, at_work, shape)
+    def look(self, patch: Tensor, window: Window) -> None:
+        """Put the patch into the window, and keep it where the margin fell."""
+        margin = margin_of(self.best.look(patch, window), self.y)
+        better = margin < self.margin
+        self.best.take(better)
+        self.margin = torch.minimum(margin, self.margin)
 
-    def margin_of(self, x: Tensor, at_work: Pending, shape: torch.Size) -> Tensor:
-        logits = at_work.logits_of(x.reshape(-1, *shape[1:]))
-        margin = logits.gather(1, self.y[:, None])[:, 0] - largest_other(logits, self.y)
-        return torch.where(logits.isfinite().all(dim=1), margin, -torch.inf)
-
-    def windows(self, side: int, dice: Dice) -> tuple[slice, slice]:
+    def window(self, side: int, dice: Dice) -> Window:
+        """Draw the place of a square, or of what fits of it."""
         height, width = self.x.shape[2:]
         tall, wide = min(side, height), min(side, width)
         top, left = dice.place(height - tall), dice.place(width - wide)
-        return slice(top, top + tall), slice(left, left + wide)
+        return Span(top, top + tall), Span(left, left + wide)
+
+
+Search = TypeVar("Search", bound=_Search)
+
+
+def margin_of(logits: Tensor, y: Tensor) -> Tensor:
+    """Return z_y - max_{t != y} z_t (B,); of logits that are no numbers, which classify nothing, -inf."""
+    margin = logits.gather(1, y[:, None])[:, 0] - largest_other(logits, y)
+    return torch.where(logits.isfinite().all(dim=1), margin, -torch.inf)
 
 
 class _Linf(_Search):
-    def begin(self, eps: float, dice: Dice) -> None:
-        """Start with vertical stripes of +-eps."""
-        n, c, _, w = self.x.shape
-        self.best = (self.x + eps * dice.signs(n, c, 1, w, like=self.x)).clamp(0, 1)
+    @staticmethod
+    def first(x: Tensor, eps: float, dice: Dice) -> Tensor:
+        """Return vertical stripes of +-eps."""
+        n, c, _, w = x.shape
+        return (x + eps * dice.signs(n, c, 1, w, like=x)).clamp(0, 1)
 
-    def try_square(self, eps: float, side: float, dice: Dice, at_work: Pending, shape: torch.Size) -> None:
+    def try_square(self, eps: float, side: float, dice: Dice) -> None:
         """Move one square by 2 eps, up or down in each channel, and keep it where the margin fell."""
-        at = (..., *self.windows(max(round(side), 1), dice))
-        old, x = self.best[at].clone(), self.x[at]
-        moved = old + 2 * eps * dice.signs(self.x.shape[1], 1, 1, like=x)
-        moved = torch.minimum(torch.maximum(moved, x - eps), x + eps).clamp(0, 1)
-        self.best[at] = moved
-        margin = self.margin_of(self.best, at_work, shape)
-        better = margin < self.margin
-        self.best[at] = torch.where(columns(better, x), moved, old)
-        self.margin = torch.where(better, margin, self.margin)
+        if isinstance(self.best, Whole) and NARROW * side <= min(self.x.shape[2:]):
+            self.best = self.best.narrowed()
+        window = self.window(max(round(side), 1), dice)
+        x = cut(self.x, window)
+        moved = cut(self.best.images, window) + 2 * eps * dice.signs(x.shape[1], 1, 1, like=x)
+        self.look(torch.minimum(torch.maximum(moved, x - eps), x + eps).clamp_(0, 1), window)
 
 
 class _L2(_Search):
-    def begin(self, eps: float, dice: Dice) -> None:
-        """Start with a tiling of bumps of random signs."""
-        self.best = self._out(tiles(self.x, dice), eps)
+    @staticmethod
+    def first(x: Tensor, eps: float, dice: Dice) -> Tensor:
+        """Return a tiling of bumps of random signs."""
+        return _out(x, tiles(x, dice), eps)
 
-    def try_square(self, eps: float, side: float, dice: Dice, at_work: Pending, shape: torch.Size) -> None:
+    def try_square(self, eps: float, side: float, dice: Dice) -> None:
         """Move the mass of one window into another, in the form of a bump, and keep it where the margin fell."""
         side = max(round(side), 3)
         side += side % 2 == 0
-        delta = self.best - self.x
-        to, off = (..., *self.windows(side, dice)), (..., *self.windows(side, dice))
+        delta = self.best.images - self.x
+        to, off = self.window(side, dice), self.window(side, dice)
         both = torch.zeros_like(delta[:1])
-        both[to], both[off] = 1, 1
+        cut(both, to).fill_(1)
+        cut(both, off).fill_(1)
         length = NORMS["l2"].size
         free = (eps**2 - columns(length(delta), delta).square()).clamp_min(0) / delta.shape[1]
         free = free + (delta * both).square().sum(dim=(2, 3), keepdim=True)
-        old = delta[to]
+        old = cut(delta, to).clone()
         new = bump(old.shape[2], old.shape[3], dice, old) * dice.signs(*old.shape[:2], 1, 1, like=old) + _unit(old)
-        new = _unit(new) * free.sqrt()
-        delta = delta.clone()
-        delta[off] = 0
-        delta[to] = new
-        tried = self._out(delta, eps)
-        margin = self.margin_of(tried, at_work, shape)
-        better = margin < self.margin
-        self.best = torch.where(columns(better, tried), tried, self.best)
-        self.margin = torch.where(better, margin, self.margin)
+        cut(delta, off).zero_()
+        cut(delta, to).copy_(_unit(new) * free.sqrt())
+        height, width = delta.shape[2:]
+        self.look(_out(self.x, delta, eps), (Span(0, height), Span(0, width)))
 
-    def _out(self, delta: Tensor, eps: float) -> Tensor:
-        """Return x + delta, lengthened or shortened to eps, in the box."""
-        length = columns(NORMS["l2"].size(delta), delta).clamp_min(1e-12)
-        return (self.x + eps * delta / length).clamp(0, 1)
+
+def _out(x: Tensor, delta: Tensor, eps: float) -> Tensor:
+    """Return x + delta, lengthened or shortened to eps, in the box."""
+    length = columns(NORMS["l2"].size(delta), delta).clamp_min(1e-12)
+    return (x + eps * delta / length).clamp(0, 1)
 
 
 def _unit(plane: Tensor) -> Tensor:
