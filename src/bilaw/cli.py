@@ -14,6 +14,7 @@ from bilaw import __version__
 from bilaw.commands import compare, data, demo, evaluate, runs, train
 from bilaw.commands.parser import Parser
 from bilaw.errors import Refused, user_frame
+from bilaw.memory import keep_freed
 from bilaw.training.guards import Diverged
 
 COMMANDS = {"demo": demo, "data": data, "train": train, "evaluate": evaluate, "compare": compare, "runs": runs}
@@ -36,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - it stays
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a file's name may hold what the terminal cannot show
+    keep_freed()
     parser = build_parser()
     try:
         arguments = parser.parse_args(argv)

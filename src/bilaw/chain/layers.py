@@ -114,7 +114,7 @@ class Chain:
                 name: state[f"{one.name}.{name}"].detach() for name in PARTS[one.kind] if f"{one.name}.{name}" in state
             }
             _add(layers, one, held, state)
-        self.own = next(value.dtype for value in state.values() if value.is_floating_point())
+        self.own = dtype_of(state)
         self.layers = [_placed(layer, dtype or self.own) for layer in layers]
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -122,6 +122,11 @@ class Chain:
         for layer in self.layers:
             x = layer(x)
         return x.to(self.own)
+
+
+def dtype_of(state: Mapping[str, Tensor]) -> torch.dtype:
+    """Return the precision of parameters and buffers."""
+    return next(value.dtype for value in state.values() if value.is_floating_point())
 
 
 PARTS = {
@@ -162,7 +167,8 @@ def _add(layers: list[Layer], one: Traced, held: Mapping[str, Tensor], state: Ma
     elif one.kind == "scale":
         layers.append(Affine(1 / held["std"], -held["mean"] / held["std"]))
     else:
-        operand = state[one.name].detach() if one.name else torch.tensor(float(one.settings["operand"]))
+        number = torch.as_tensor(one.settings.get("operand", 0), dtype=dtype_of(state))
+        operand = state[one.name].detach() if one.name else number
         layers.append(_arithmetic(one.settings["function"], operand))
 
 

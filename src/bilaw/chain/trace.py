@@ -85,8 +85,9 @@ def _of_module(node: fx.Node, module: nn.Module) -> list[Traced]:
         return [Traced("conv", name, {**settings, "dilation": module.dilation, "groups": module.groups})]
     if type(module) is nn.BatchNorm2d and module.running_mean is not None:
         return [Traced("norm", name, {"eps": module.eps})]
-    if type(module) is nn.MaxPool2d and not module.ceil_mode and not module.return_indices:
-        return [_max_pool(module.kernel_size, module.stride, module.padding, module.dilation)]
+    if type(module) is nn.MaxPool2d:
+        pool = module.stride, module.padding, module.dilation, module.ceil_mode, module.return_indices
+        return [_pooling(module.kernel_size, *pool)]
     if type(module) is nn.Flatten and (module.start_dim, module.end_dim) == (1, -1):
         return [Traced("flatten")]
     if type(module) in KINDS:
@@ -109,9 +110,8 @@ def _of_function(node: fx.Node) -> list[Traced]:
         return [Traced("flatten")]
     if node.target in ("view", "reshape") and not given and len(rest) == 2 and rest[0] == -1:
         return [Traced("flatten", settings={"features": rest[1]})]
-    if node.target is F.max_pool2d and not set(given) - {"stride"} and len(rest) in (1, 2):
-        stride = rest[1] if len(rest) == 2 else given.get("stride")
-        return [_max_pool(rest[0], stride or rest[0], 0, 1)]
+    if node.target is F.max_pool2d:
+        return [_pooling(*rest, **given)]
     if node.target in ARITHMETIC and not given and isinstance(rest[0], int | float):
         return [Traced("arithmetic", settings={"function": node.target, "operand": rest[0]})]
     if node.target in ARITHMETIC and not given and isinstance(rest[0], fx.Node) and rest[0].op == "get_attr":
@@ -119,9 +119,18 @@ def _of_function(node: fx.Node) -> list[Traced]:
     raise NotAChainError
 
 
-def _max_pool(size: Any, stride: Any, padding: Any, dilation: Any) -> Traced:
-    if dilation not in (1, (1, 1)):
+def _pooling(
+    size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: Any = False,
+    return_indices: Any = False,
+) -> Traced:
+    """Return a max-pooling of PyTorch's arguments."""
+    if dilation not in (1, (1, 1)) or ceil_mode or return_indices:
         raise NotAChainError
+    stride = size if stride is None else stride
     return Traced("max-pool", settings={"size": _pair(size), "stride": _pair(stride), "padding": _pair(padding)})
 
 

@@ -63,6 +63,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--seed", metavar="N", default="0", help="default: %(default)s")
     parser.add_argument("--batch", metavar="N", help="default: 128 on a CPU, else 512")
     parser.add_argument("--device", metavar="NAME", help="default: a GPU if there is one")
+    parser.add_argument("--precision", metavar="NAME", help="attack in fp32 or bf16 (default: fp32); judged in fp32")
     parser.add_argument("--threads", metavar="N", help="default: PyTorch's choice")
     parser.add_argument("--out", metavar="DIR", help="default: RUN/evaluation, or in evaluations/")
 
@@ -71,7 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Measure, and print what came of it."""
     target = _target(arguments)
     plan = target.plan(arguments)
-    compute = ComputeConfig(device=arguments.device, threads=_whole("--threads", arguments.threads))
+    threads = _whole("--threads", arguments.threads)
+    compute = ComputeConfig(device=arguments.device, precision=arguments.precision, threads=threads)
     out = Path(arguments.out) if arguments.out else target.folder(plan)
     console = Console()
     before = read_result(out)

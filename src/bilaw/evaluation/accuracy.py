@@ -16,11 +16,18 @@ from bilaw.types import Attack, Batch, LogitsOf
 def correct(
     model: nn.Module | LogitsOf, images: Samples, attack: Attack | None, *, seed: int = 0, batch: int = 500
 ) -> Tensor:
-    """Return for every image whether the eval-mode classifier is right after `attack` (None: as it is): (N,) bool.
+    """Return for every image whether the eval-mode classifier is right after `attack` (None: as it is): (N,) bool."""
+    return look(model, images, attack, seed=seed, batch=batch)[0]
+
+
+def look(
+    model: nn.Module | LogitsOf, images: Samples, attack: Attack | None, *, seed: int = 0, batch: int = 500
+) -> tuple[Tensor, Tensor]:
+    """Return the same, and whether the logits there are numbers: (N,) bool each.
 
     Logits that are no numbers are no verdict, and wrong.
     """
-    classifier, verdicts = frozen(model), []
+    classifier, right, real = frozen(model), [], []
     for start in range(0, len(images.y), batch):
         index = torch.arange(start, min(start + batch, len(images.y)), device=images.y.device)
         raw, y = take(images, index)
@@ -29,5 +36,7 @@ def correct(
         if attack is not None:
             x = attack(classifier, found, generator(seed, "evaluate", start, device=x.device)).x
         with torch.no_grad():
-            verdicts.append(~misclassified(classifier(x), y))
-    return torch.cat(verdicts)
+            logits = classifier(x)
+        right.append(~misclassified(logits, y))
+        real.append(logits.isfinite().all(dim=1))
+    return torch.cat(right), torch.cat(real)

@@ -80,7 +80,8 @@ def evaluate(
 
     `model` is a module, judged in eval mode and left as it was, or a function from images in [0, 1] to logits.
     `attacks` are names (`evaluation.suites`), `samples` None means all. `omega` is the model's own weight network,
-    for weight-aware attacks. With `out`, a folder, every finished batch is kept there: a killed evaluation goes on
+    for weight-aware attacks. With `compute.precision` bf16 attacks climb in bfloat16, and are judged in float32 all the
+    same. With `out`, a folder, every finished batch is kept there: a killed evaluation goes on
     where it was, and refuses to with another model, other data or other settings.
 
     >>> x, y = torch.rand(20, 1, 2, 2, generator=torch.Generator().manual_seed(0)), torch.arange(20) % 2
@@ -96,13 +97,15 @@ def evaluate(
     compute = resolve(compute or ComputeConfig(), model if isinstance(model, nn.Module) else nn.Identity())
     device = torch.device(compute.device or "cpu")
     size = BATCHES.get(device.type, BATCH) if batch is None else batch
-    plan = Plan(eps, norm, tuple(attacks), samples, seed, size, audit, points)
+    plan = Plan(eps, norm, tuple(attacks), samples, seed, size, audit, points, compute.precision or "fp32")
+    if plan.precision != "fp32" and not isinstance(model, nn.Module):
+        refuse("compute.precision", plan.precision, "fp32 for a function, which computes as it will")
     known = (isinstance(data, str) and data in DATASETS) or dataset.name in DATASETS
     index = fixed_index(len(held.y), plan, known)
     home = _home(model)
     with computing(compute):
         try:
-            subject = _subject(model, device, bool(compute.channels_last))
+            subject = _subject(model, device, compute)
             first = take(held, index[:8])
             classes = None if y is not None else len(dataset.classes)
             seen = check_outputs(subject, first, held.y, classes, plan)
@@ -173,11 +176,12 @@ def _held(samples: Samples, index: Tensor) -> Images:
     return Images(*(part.cpu() for part in take(samples, index)))
 
 
-def _subject(model: nn.Module | LogitsOf, device: torch.device, channels_last: bool) -> Subject:
+def _subject(model: nn.Module | LogitsOf, device: torch.device, compute: ComputeConfig) -> Subject:
     if not isinstance(model, nn.Module):
         return Subject(frozen(model), None, False, device)
     trained = any(part.training for part in model.modules())
-    logits_of = Net(model.to(device), channels_last=channels_last).frozen()
+    half = compute.precision == "bf16"
+    logits_of = Net(model.to(device), channels_last=bool(compute.channels_last), bf16_attacks=half).frozen()
     own = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     if own is not torch.float32:
         return Subject(lambda x: logits_of(x.to(own)).float(), model, trained, device)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from bilaw.attacks.norms import NORMS
-from bilaw.config import check_seed
+from bilaw.config import PRECISIONS, check_seed
 from bilaw.errors import look_up, number_at_least, refuse, whole_at_least
 from bilaw.evaluation.suites import CLEAN, USUAL
 
@@ -18,7 +18,8 @@ class Plan:
     """An evaluation: attacks by name (`evaluation.suites`), in the ball of radius `eps`, on the first `samples`.
 
     `samples` None means all of them. `audit` is how many samples the audit's own attacks look at (0: no audit, and
-    every number is marked as not audited).
+    every number is marked as not audited). `precision` is that of the passes attacks climb by; what they find is judged
+    in float32 whatever it is.
     """
 
     eps: float
@@ -29,6 +30,7 @@ class Plan:
     batch: int = 128
     audit: int = 200
     points: bool = False
+    precision: str = "fp32"
 
     def __post_init__(self) -> None:
         number_at_least("eps", self.eps, 0)
@@ -44,6 +46,7 @@ class Plan:
         whole_at_least("audit", self.audit, 0)
         if not isinstance(self.points, bool):
             refuse("points", self.points, "true or false")
+        look_up("precision", self.precision, PRECISIONS)
 
     @property
     def names(self) -> tuple[str, ...]:

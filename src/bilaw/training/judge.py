@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from bilaw.attacks import PGD, fast_fgsm
 from bilaw.config import Config
 from bilaw.datasets.data import Images
-from bilaw.evaluation.accuracy import correct
+from bilaw.evaluation.accuracy import look
 from bilaw.training.guards import Look
 from bilaw.types import Attack, LogitsOf
 
@@ -22,15 +21,8 @@ def judge(classifier: LogitsOf, select: Images, config: Config, epoch: int, one_
     ball, lost = (config.attack.eps, config.attack.norm), [0.0]
 
     def accuracy(attack: Attack | None) -> float:
-        bad: list[Tensor] = []
-
-        def noted(x: Tensor) -> Tensor:
-            logits = classifier(x)
-            bad.append(~logits.detach().isfinite().all(dim=1))
-            return logits
-
-        hits = correct(noted, select, attack, seed=config.seed, batch=config.optim.batch)
-        lost.append(torch.cat(bad).double().mean().item())
+        hits, real = look(classifier, select, attack, seed=config.seed, batch=config.optim.batch)
+        lost.append(1 - real.double().mean().item())
         return hits.sum().item() / len(hits)
 
     return Look(

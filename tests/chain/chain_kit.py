@@ -1,0 +1,118 @@
+"""Classifiers as users write them, with BatchNorm that has seen data: chains of known layers, and others."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from bilaw.models import fc1, normalized, small_cnn, tiny_cnn
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+class Written(nn.Module):
+    """A forward of the user's own: functions, a normalisation written out, a view."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(3, 6, 3, padding=1, bias=False), nn.Conv2d(6, 8, 3, dilation=2, groups=2)
+        self.norm = nn.BatchNorm2d(6, affine=False)
+        self.drop, self.out = nn.Dropout(0.5), nn.Linear(8 * 2 * 3, 4)
+        self.register_buffer("mean", torch.tensor([0.4, 0.5, 0.6]).view(1, 3, 1, 1))
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x):
+        x = (x - self.mean) / 0.25
+        x = F.max_pool2d(F.relu(self.norm(self.conv1(x))), 2)
+        x = torch.relu(self.conv2(x) * 1.5 + 0.1)
+        return self.out(self.drop(x.view(-1, 8 * 2 * 3)))
+
+
+def strided():
+    """Return convolutions and poolings that step over rows, and leave some out."""
+    return nn.Sequential(
+        nn.Conv2d(1, 5, (3, 4), stride=(2, 3), padding=(1, 2)),
+        nn.ReLU(),
+        nn.BatchNorm2d(5),  # behind the ReLU: nothing takes it up
+        nn.MaxPool2d(3, stride=2, padding=1),
+        nn.Conv2d(5, 6, 2),
+        nn.Flatten(),
+        nn.ReLU(),
+        nn.Linear(6 * 3 * 2, 3),
+    )
+
+
+CHAINS = {
+    "fc1": (lambda: fc1((3, 5, 4), 4), (3, 5, 4)),
+    "tiny-cnn": (lambda: tiny_cnn((1, 28, 28), 10), (1, 28, 28)),
+    "tiny-cnn, odd": (lambda: tiny_cnn((2, 15, 9), 3), (2, 15, 9)),
+    "small-cnn": (lambda: small_cnn((3, 17, 8), 10), (3, 17, 8)),
+    "normalized": (lambda: normalized(tiny_cnn((3, 8, 8), 4), [0.4, 0.5, 0.6], [0.2, 0.3, 0.4]), (3, 8, 8)),
+    "written": (Written, (3, 12, 14)),
+    "strided": (strided, (1, 15, 13)),
+}
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.out = nn.Conv2d(1, 1, 3, padding=1), nn.Linear(16, 3)
+
+    def forward(self, x):
+        return self.out((x + self.conv(x)).flatten(1))
+
+
+class Branching(nn.Module):
+    """What it does depends on what it sees."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(16, 3)
+
+    def forward(self, x):
+        x = x.flatten(1)
+        return self.out(x if x.sum() > 0 else -x)
+
+
+def tied():
+    net = nn.Sequential(nn.Flatten(), nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(16, 3))
+    net[2].weight = net[1].weight
+    return net
+
+
+def hooked():
+    net = fc1((1, 4, 4), 3)
+    net[1].register_forward_hook(lambda module, args, out: 2 * out)
+    return net
+
+
+OTHERS = {
+    "residual": Residual,
+    "branching": Branching,
+    "tied": tied,
+    "hooked": hooked,
+    "normed weight": lambda: nn.Sequential(nn.Flatten(), nn.utils.parametrizations.weight_norm(nn.Linear(16, 3))),
+    "unknown layer": lambda: nn.Sequential(nn.Flatten(), nn.Linear(16, 4), nn.Softplus(), nn.Linear(4, 3)),
+    "circular": lambda: nn.Sequential(nn.Conv2d(1, 2, 3, padding=1, padding_mode="circular"), nn.Flatten()),
+    "batch statistics": lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2, track_running_stats=False)),
+}
+
+
+def build(make, seed=0, dtype=torch.float64):
+    """Return the module with weights, and BatchNorm statistics, that no start has."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        made = make().to(dtype)
+        for part in made.modules():
+            if isinstance(part, nn.BatchNorm2d) and part.running_mean is not None:
+                part.running_mean.normal_()
+                part.running_var.uniform_(0.5, 2)
+                if part.affine:
+                    nn.init.uniform_(part.weight, 0.5, 2)
+                    nn.init.normal_(part.bias)
+        return made
+
+
+def images(shape, n=5, seed=1, dtype=torch.float64):
+    return torch.rand(n, *shape, generator=seeded(seed), dtype=dtype)
