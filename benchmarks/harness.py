@@ -73,7 +73,8 @@ class Worker:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise SystemExit(f"{self.side.build}: its process ended (exit {self.process.wait()}); see above")
+            self.end()
+            raise SystemExit(f"{self.side.build}: its process ended (exit {self.process.returncode}); see above")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -81,9 +82,15 @@ class Worker:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Let the process end: there is nothing more for it to read."""
         assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.process.stdin.close()
         self.process.wait()
+        self.process.stdout.close()
 
 
 def serve(builders: Mapping[str, Build], name: str, case: dict[str, Any]) -> None:

@@ -48,6 +48,9 @@ def ratio(
     kinds = [kind for kind in ("cpu", "wall", "mib") if kind in sides[slow] and kind in sides[fast]]
     told: dict[str, Any] = {"slow": slow, "fast": fast}
     told |= {kind: sides[slow][kind]["median"] / sides[fast][kind]["median"] for kind in kinds}
+    added = [(sides[side].get("passes") or {}).get("multiply_adds") for side in (slow, fast)]
+    if all(added):
+        told["multiply_adds"] = added[0] / added[1]
     if least is not None:
         told |= {"target": f"at least {least:g}", "met": min(told["cpu"], told["wall"]) >= least}
     if most is not None:

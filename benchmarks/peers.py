@@ -1,4 +1,4 @@
-"""The peers' attacks, each given the plain module in eval mode, as its users would: images and labels in, points out."""
+"""The peers' attacks, each given the plain module in eval mode, as its users would: images, labels in; points out."""
 
 from __future__ import annotations
 

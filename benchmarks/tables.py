@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT, RESULTS = ROOT / "docs/performance.md", ROOT / "benchmarks/results"
 MAKER = "python benchmarks/tables.py"
 BLOCK = re.compile(r"<!-- begin: (?P<name>[\w-]+) \([^>]*\) -->\n.*?<!-- end: (?P=name) -->\n", re.DOTALL)
-WORDS = {"cpu": "processor time", "wall": "by the clock", "mib": "peak memory"}
+WORDS = {"cpu": "processor time", "wall": "by the clock", "mib": "peak memory", "multiply_adds": "multiply-adds"}
 
 
 def text(results: Mapping[str, Any]) -> str:
