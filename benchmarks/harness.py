@@ -208,6 +208,7 @@ def arguments(about: str | None, rounds: int = 5, **more: dict[str, Any]) -> arg
     parser.add_argument("--rounds", type=int, help=f"default: {rounds}, with --quick 3")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path, help="folder of the results (default: benchmarks/results)")
+    parser.add_argument("--name", help="what the results are called, if not after the program")
     for name, options in more.items():
         parser.add_argument(f"--{name}", **options)
     read = parser.parse_args()
@@ -230,7 +231,7 @@ def head(claim: str, read: argparse.Namespace, *peers: str) -> dict[str, Any]:
     """Return what every file of results begins with."""
     device = getattr(read, "device", "cpu")
     return {
-        "claim": claim,
+        "claim": read.name or claim,
         "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *map(named, sys.argv[1:])]),
         "quick": read.quick,
         "rounds": read.rounds,

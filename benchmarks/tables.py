@@ -4,7 +4,7 @@
 
 Each table stands between two comments, `<!-- begin: NAME (made by ...) -->` and `<!-- end: NAME -->`; what is outside
 of them is written by hand and stays. NAME is a file of results. `--check` writes nothing and fails if a table is not
-what its results say. A name without results, or results without a place, is refused.
+what its results say. Results without a place are refused; a place without results says that there are none.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT, RESULTS = ROOT / "docs/performance.md", ROOT / "benchmarks/results"
 MAKER = "python benchmarks/tables.py"
+MISSING = "No figures: `make bench` has not been run since this changed.\n"
 BLOCK = re.compile(r"<!-- begin: (?P<name>[\w-]+) \([^>]*\) -->\n.*?<!-- end: (?P=name) -->\n", re.DOTALL)
 WORDS = {"cpu": "processor time", "wall": "by the clock", "mib": "peak memory", "multiply_adds": "multiply-adds"}
 
@@ -159,11 +160,15 @@ def block(name: str, body: str) -> str:
 def filled(document: str, results: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the document with every table as its results say."""
     places = [found["name"] for found in BLOCK.finditer(document)]
-    if lost := sorted(set(places) ^ set(results)):
-        raise SystemExit(f"{', '.join(lost)}: results without a place in the document, or a place without results")
+    if lost := sorted(set(results) - set(places)):
+        raise SystemExit(f"{', '.join(lost)}: results without a place in the document")
     if len(places) > len(set(places)):
         raise SystemExit("a table has two places in the document")
-    return BLOCK.sub(lambda found: block(found["name"], text(results[found["name"]])), document)
+
+    def made(name: str) -> str:
+        return block(name, text(results[name]) if name in results else MISSING)
+
+    return BLOCK.sub(lambda found: made(found["name"]), document)
 
 
 def main() -> None:
