@@ -7,12 +7,13 @@ Samples are correctly classified ones of the test half, eps so that about 70 % o
 authors' code; torchattacks takes 10 iterations unless told 100, so both are measured; ART's ensemble is another one
 (APGD on two losses with five starts, DeepFool, Square) and has no such components. Every side's points are judged by
 us, in float32, and the verdicts are compared sample by sample; "equal to the stronger of both" means that we leave
-nothing standing that another breaks. Each side runs with the best of its batch sizes, found on fewer samples.
+nothing standing that another breaks. Each side runs with the best of some batch sizes, found on APGD-CE; ART, whose
+loops take as long whatever the batch, with the largest.
 
 A side stops taking turns once it has had `--patience` seconds, and then has fewer rounds than the others: the tables
-say how many. Where one run takes minutes (Small-CNN), it has no unmeasured run, and the peers' passes are counted in
-their first measured one, by a hook on the last layer (some microseconds a pass). `--quick` is the whole ensemble on
-Tiny-CNN and APGD-CE on Small-CNN, without ART's, which takes a minute however few the samples are.
+say how many. A peer's passes are counted by a hook on the last layer, ours below autograd, in an unmeasured run; where
+one run takes minutes (Small-CNN) peers have no such run, and theirs are counted in their first measured one. `--quick`
+is the whole ensemble on Tiny-CNN and APGD-CE on Small-CNN, without ART's, which takes a minute for a single sample.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ PEERS = {
     "art": ("art", None, 10),
 }
 PARTS = "all,apgd-ce,apgd-t,fab-t,square"
-TRIED = 16  # samples on which batch sizes are tried in a network that is slow
+TRIED = 50  # samples on which batch sizes are tried in a network that is slow
 
 
 def build(case: dict[str, Any]) -> Job:
@@ -59,12 +60,20 @@ def cases_of(case: dict[str, Any], peers: list[str]) -> dict[str, tuple[dict[str
     return {**mine, **theirs}
 
 
-def best_batches(case: dict[str, Any], peers: list[str], sizes: list[int], threads: int, few: bool) -> dict[str, int]:
-    """Return each side's best batch size for the whole ensemble; on few samples of a slow network."""
-    tried = {**case, "part": "all", **({"first": TRIED} if few else {})}
+def counting(side: str, once: bool, quick: bool) -> dict[str, str | None]:
+    """Return how a side's passes are counted: ours below autograd, in a run of its own; a peer's by a hook."""
+    if side == OURS or (side == FASTEST and not quick):
+        return {"warm": WARM}
+    return {"warm": None, "count": "hooks"} if once else {"warm": "hooks"}
+
+
+def best_batches(case: dict[str, Any], peers: list[str], sizes: list[int], threads: int) -> dict[str, int]:
+    """Return each side's best batch size."""
+    tried = {**case, "part": "apgd-ce", "first": min(TRIED if case["slow"] else case["samples"], case["samples"])}
     candidates = {
         name: {size: Side("build", {**one, "batch": size}, env) for size in sizes}
         for name, (one, env) in cases_of(tried, peers).items()
+        if one["side"] != "art"
     }
     return {name: side.case["batch"] for name, side in fastest(candidates, threads).items()}
 
@@ -74,7 +83,7 @@ def main() -> None:
         __doc__,
         models={"default": "tiny-cnn,small-cnn"},
         run={"help": "a finished run instead"},
-        samples={"type": int, "help": "default: 500 of Tiny-CNN, 100 of Small-CNN; with --quick 16 and 4"},
+        samples={"type": int, "help": "default: 500 of Tiny-CNN, 100 of Small-CNN; with --quick 8 and 4"},
         parts={"help": f"default: {PARTS}"},
         patience={"type": float, "default": 600.0},
         norm={"default": "linf"},
@@ -85,23 +94,22 @@ def main() -> None:
     rounds = 1 if read.quick else read.rounds
     for name in read.models.split(","):
         slow, run = name != "tiny-cnn", path_of(name, read.quick, read.run)
-        samples = read.samples or ((4 if slow else 16) if read.quick else (100 if slow else 500))
+        samples = read.samples or ((4 if slow else 8) if read.quick else (100 if slow else 500))
         eps = fitting_eps(trained(run, max(samples, 50)), read.norm)
-        case = {"run": run, "samples": samples, "norm": read.norm, "eps": eps, "device": read.device}
+        case = {"run": run, "samples": samples, "norm": read.norm, "eps": eps}
+        case |= {"device": read.device, "slow": slow}
         peers = [peer for peer in read.peers.split(";") if peer and not (read.quick and peer == "art")]
-        sizes = [samples] if read.quick else [min(TRIED, 8), TRIED] if slow else [100, 250, samples]
-        batches = best_batches(case, peers, sizes, read.threads, few=slow)
-        if slow and not read.quick:  # what was best of few is one batch of few; a whole batch is for all
-            batches = {side: size if size < TRIED else samples for side, size in batches.items()}
+        sizes = [samples] if read.quick else [16, TRIED] if slow else [100, 250, samples]
+        batches = {"art": samples, **best_batches(case, peers, sizes, read.threads)}
         parts = (read.parts or (("apgd-ce" if slow else "all") if read.quick else PARTS)).split(",")
         for part in parts:
             alone = [peer for peer in peers if part == "all" or PEERS[peer][0] != "art"]
             say(f"{name}, {part}, eps {eps:.4g}")
             sides = {}
             for side, (one, env) in cases_of({**case, "part": part}, alone).items():
-                once = slow or read.quick
-                deep = one["side"] == "bilaw" or not once
-                counted = {"warm": WARM} if deep else {"warm": None, "count": "hooks"}
+                if read.quick and side not in (OURS, FASTEST, *peers):
+                    continue
+                counted = counting(side, slow or read.quick, read.quick)
                 sides[side] = Side("build", {**one, "batch": batches[side]}, env, **counted)
             taken = turns(sides, rounds, read.threads, read.patience)
             results["cases"].append(told_of(name, part, case, sides, taken))
