@@ -101,7 +101,8 @@ def main() -> None:
     read = arguments(__doc__, model={"default": "tiny-cnn"})
     results = head("growth", read)
     times = (1, 10) if read.quick else TIMES
-    for name, (what, fixed) in GROWING.items():
+    chosen = list(GROWING.items())[::3] if read.quick else GROWING.items()
+    for name, (what, fixed) in chosen:
         sizes = [UNITS[what] * k for k in times]
         common = {"model": read.model, **fixed}
         sides = {f"{size} {what}": Side("build", {**common, what: size}, KEEPING) for size in sizes}

@@ -107,12 +107,14 @@ def checked(case: dict[str, Any], threads: int) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    read = arguments(__doc__, models={"default": "tiny-cnn,small-cnn"}, batch={"type": int})
+    read = arguments(
+        __doc__, models={"help": "default: tiny-cnn,small-cnn; with --quick small-cnn"}, batch={"type": int}
+    )
     results = head("meta", read, *PACKAGES)
-    for model in read.models.split(","):
-        size = read.batch or (32 if read.quick else 128)
+    for model in (read.models or ("small-cnn" if read.quick else "tiny-cnn,small-cnn")).split(","):
+        size = read.batch or (8 if read.quick else 128)
         case = {"model": model, "batch": size, "dtype": "float32"}
-        apart = checked({**case, "batch": 16}, read.threads)
+        apart = checked({**case, "batch": min(size, 16)}, read.threads)
         sides = {"bilaw": Side("build", {**case, "side": "bilaw"})}
         sides[OURS] = Side("build", {**case, "side": "bilaw"}, KEEPING)
         sides |= {side: Side("build", {**case, "side": side}) for side in PEERS}

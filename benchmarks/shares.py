@@ -97,9 +97,14 @@ def answers_of(side: Side, threads: int, rounds: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    read = arguments(__doc__, 3, models={"default": "tiny-cnn,small-cnn"}, run={"help": "a finished run instead"})
+    read = arguments(
+        __doc__,
+        3,
+        models={"help": "default: tiny-cnn,small-cnn; with --quick tiny-cnn"},
+        run={"help": "a finished run instead"},
+    )
     results = head("shares", read)
-    for name in read.models.split(","):
+    for name in (read.models or ("tiny-cnn" if read.quick else "tiny-cnn,small-cnn")).split(","):
         run = path_of(name, read.quick, read.run)
         size = (16 if name == "small-cnn" else 100) if read.quick else (64 if name == "small-cnn" else 250)
         case = {"run": run, "samples": size, "eps": fitting_eps(trained(run, 50)), "norm": "linf"}

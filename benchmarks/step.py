@@ -7,7 +7,8 @@
 ("pretrained") against AT. `attacks`: BiLAW with F-FGSM in the reweighting role, and in both. `precision`: an AT step
 in float32 and bfloat16, with and without channels_last. All under the allocator that our command line runs with but
 the memory, which is compared under glibc's own: blocks that are kept are memory, too. Memory is the peak of the
-resident set in two steps less what was resident before, in processes of their own, three in turn.
+resident set in two steps less what was resident before, in processes of their own, three in turn. `--quick` leaves
+TRADES and NCHW out.
 """
 
 from __future__ import annotations
@@ -116,11 +117,15 @@ def main() -> None:
     size = read.batch or (8 if read.quick else 128)
     for name in read.cases.split(","):
         about, names, wanted = CASES[name]
+        if read.quick:
+            names = tuple(side for side in names if "TRADES" not in side and "NCHW" not in side)
+            wanted = tuple(one for one in wanted if {one[0], one[1]} <= set(names))
         common = {"model": read.model, "batch": size, "device": read.device}
         plain = {side: Side("build", {**common, **SIDES[side]}) for side in names}
         sides = {side: Side("build", one.case, KEEPING) for side, one in plain.items()}
         taken = turns(sides, read.rounds, read.threads)
-        peaks = memory(plain, read.threads, 1 if read.quick else 3) if name == "bilaw" else {}
+        compared = {side: one for side, one in plain.items() if "frozen" not in side}
+        peaks = memory(compared, read.threads, 1 if read.quick else 3) if name == "bilaw" else {}
         told = {side: outcome(one, peaks.get(side)) for side, one in taken.items()}
         ratios = [ratio(told, slow, fast, least, most, mib) for slow, fast, least, most, mib in wanted]
         title = f"{read.model}, batches of {size}: {about}"
