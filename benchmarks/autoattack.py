@@ -61,10 +61,12 @@ def cases_of(case: dict[str, Any], peers: list[str]) -> dict[str, tuple[dict[str
 
 
 def counting(side: str, once: bool, quick: bool) -> dict[str, str | None]:
-    """Return how a side's passes are counted: ours below autograd, in a run of its own; a peer's by a hook."""
+    """Return how a side's passes are counted: a peer's by a hook, ours below autograd, in a run that is not timed."""
+    if side in PEERS:
+        return {"warm": None, "count": "hooks"} if once else {"warm": "hooks"}
     if side == OURS or (side == FASTEST and not quick):
         return {"warm": WARM}
-    return {"warm": None, "count": "hooks"} if once else {"warm": "hooks"}
+    return {"warm": None if once else "nothing"}
 
 
 def best_batches(case: dict[str, Any], peers: list[str], sizes: list[int], threads: int) -> dict[str, int]:

@@ -1,9 +1,10 @@
 """Network passes, counted exactly: how many rows went forward and came back through a classifier's last layer.
 
 Every way to the logits leads through the last linear layer, however the pass is written: by the module, by a
-functional call of it, or layer by layer on its weights. `Hooks` sees calls of the layer itself and costs next to
-nothing, so it may stay on while a clock runs. `Deep` sees the operations below autograd, those that never call the
-layer, too, and adds up multiply-adds; it is slow, so nothing is timed under it.
+functional call of it, or layer by layer on its weights. `hooks` sees calls of the layer itself and costs next to
+nothing, so it may stay on while a clock runs, but for ours: a module with hooks has to be called as it is, and takes
+no faster way. `deep` sees the operations below autograd, those that never call the layer, too, and adds up
+multiply-adds; it is slow, so nothing is timed under it.
 """
 
 from __future__ import annotations
@@ -96,7 +97,13 @@ class Deep(TorchDispatchMode):
             self.count.backward += rows
 
 
-COUNTERS = {"hooks": hooks, "deep": deep}
+@contextmanager
+def nothing(module: nn.Module) -> Iterator[None]:
+    """Count nothing."""
+    yield
+
+
+COUNTERS = {"hooks": hooks, "deep": deep, "nothing": nothing}
 
 
 def synchronise(device: str) -> None:
