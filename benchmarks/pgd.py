@@ -10,6 +10,7 @@ sizes. Passes are rows through the network. Ratios of medians; the allocator's s
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from harness import Job, Side, arguments, entered, fastest, head, say, turns
@@ -32,6 +33,7 @@ def build(case: dict[str, Any]) -> Job:
     """Return a side, ours or a peer's."""
     subject = trained(case["run"], case["samples"])
     module, x, y = subject.module.to(case["device"]), subject.x.to(case["device"]), subject.y.to(case["device"])
+    x, y = x[: case.get("first", len(x))], y[: case.get("first", len(y))]
     side = case["side"]
     if side == "bilaw":
         attack = PGD(case["eps"], case["norm"], steps=case["steps"], step_size=case["step"], start="zero")
@@ -45,14 +47,16 @@ def build(case: dict[str, Any]) -> Job:
 
 
 def sides_of(case: dict[str, Any], sizes: list[int], threads: int) -> dict[str, Side]:
-    """Return the sides, each with the batch size that is best for it."""
-    candidates = {}
+    """Return the sides, each with the batch size that is best for it, found on as many images as the largest has."""
+    candidates, whole = {}, case
+    case = {**case, "first": min(max(sizes), case["samples"])}
     for name, (precision, env) in VARIANTS.items():
         mine = {**case, "side": "bilaw", "precision": precision}
         candidates[name] = {size: Side("build", {**mine, "batch": size}, env) for size in sizes}
     for name in PEERS:
         candidates[name] = {size: Side("build", {**case, "side": name, "batch": size}) for size in sizes}
-    return fastest(candidates, threads)
+    chosen = fastest(candidates, threads)
+    return {name: replace(side, case={**side.case, "first": whole["samples"]}) for name, side in chosen.items()}
 
 
 def main() -> None:
@@ -67,7 +71,7 @@ def main() -> None:
             case = {"run": run, "samples": samples, "norm": norm, "eps": eps, "step": eps / 4, "steps": STEPS}
             case["device"] = read.device
             say(f"{name}, {norm}, eps {eps:.4g}")
-            sizes = [samples] if read.quick else [50, 250, samples]
+            sizes = [samples] if read.quick else [100, 250, samples] if name == "tiny-cnn" else [50, 250]
             sides = sides_of(case, sizes, read.threads)
             taken = turns(sides, read.rounds, read.threads)
             told = {side: outcome(one) for side, one in taken.items()}
