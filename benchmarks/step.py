@@ -110,12 +110,12 @@ def main() -> None:
         __doc__,
         model={"default": "small-cnn"},
         batch={"type": int, "help": "default: 128, with --quick 8"},
-        cases={"default": ",".join(CASES)},
+        cases={"help": f"default: {','.join(CASES)}; with --quick without the last, of which gemm.py has a part"},
         device={"default": "cpu"},
     )
     results = head("step", read)
     size = read.batch or (8 if read.quick else 128)
-    for name in read.cases.split(","):
+    for name in read.cases.split(",") if read.cases else list(CASES)[: 2 if read.quick else None]:
         about, names, wanted = CASES[name]
         if read.quick:
             names = tuple(side for side in names if "TRADES" not in side and "NCHW" not in side)
