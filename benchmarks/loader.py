@@ -1,21 +1,19 @@
 """Our batches against a torchvision-style DataLoader: 50,000 images of 3 x 32 x 32, crop and mirror, batches of 128.
 
-    OMP_NUM_THREADS=1 python benchmarks/loader.py [--rounds 5] [--workers 2] [--threads 1] [--device cpu]
+    OMP_NUM_THREADS=1 python benchmarks/loader.py [--quick] [--rounds 5] [--workers 2] [--threads 1] [--device cpu]
 
 Three sides take turns, round by round, each over one epoch (`--batches` of it): ours; a `DataLoader` whose data set
 holds arrays and whose transform is torchvision's on Pillow's images (RandomCrop(32, padding=4),
 RandomHorizontalFlip, ToTensor), written out here so that torchvision need not be installed; and the same on tensors
 (pad, slice, flip, divide) without Pillow, leaner than any of torchvision's. Starting the workers is left out of their
-time (persistent_workers, an untimed first epoch). Last: what a batch of ours costs beside one F-FGSM training step of
-Small-CNN. Medians and spreads; ratios are of medians. `--device cuda` puts ours and the step there.
+time (persistent_workers, an untimed first epoch). All three share a process here, and seconds are the clock's: theirs
+are spent in workers. Last: what a batch of ours costs beside one F-FGSM training step of Small-CNN. Medians and
+spreads; ratios are of medians. `--device cuda` puts ours and the step there.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
-import platform
 import statistics
 import time
 from collections.abc import Callable, Iterable
@@ -23,8 +21,10 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import torch
 import torch.nn.functional as F
+from harness import arguments as read_arguments
+from harness import head
+from outcomes import keep, spread
 from PIL import Image, ImageOps
-from PIL import __version__ as pillow
 from torch import Tensor
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as MapStyle
@@ -114,50 +114,62 @@ def timed(batches: Iterable[object], into: list[float]) -> Iterable[object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--batches", type=int, default=N // BATCH + 1)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    arguments = read_arguments(
+        __doc__,
+        batches={"type": int, "help": "default: an epoch; with --quick 40"},
+        workers={"type": int, "default": 2},
+        device={"default": "cpu"},
+    )
+    batches = arguments.batches or (40 if arguments.quick else N // BATCH + 1)
+    device = torch.device(arguments.device)
     drawn = torch.Generator().manual_seed(0)
-    x = torch.randint(256, (N, 3, SIZE, SIZE), dtype=torch.uint8, generator=drawn)
-    y = torch.randint(10, (N,), generator=drawn)
-    ours = Batches(store(Images(x, y), arguments.device), size=BATCH, augment=True)
+    n = 6_400 if arguments.quick else N
+    x = torch.randint(256, (n, 3, SIZE, SIZE), dtype=torch.uint8, generator=drawn)
+    y = torch.randint(10, (n,), generator=drawn)
+    ours = Batches(store(Images(x, y), device), size=BATCH, augment=True)
+    ours_alone = {"bilaw": lambda turn: seconds(ours.epoch(turn), batches)}
 
-    def loader(data: object, transform: Callable[..., Tensor]) -> DataLoader[tuple[Tensor, int]]:
+    def loader(data: object, transform: Callable[..., Tensor]) -> Callable[[int], float]:
         held = Arrays(data, y.tolist(), transform)
         options = {"num_workers": arguments.workers, "persistent_workers": True}
-        return DataLoader(held, BATCH, shuffle=True, drop_last=False, **options)
+        made: DataLoader[tuple[Tensor, int]] = DataLoader(held, BATCH, shuffle=True, drop_last=False, **options)
 
-    theirs = {
-        "DataLoader, Pillow": loader(x.permute(0, 2, 3, 1).contiguous().numpy(), with_pillow),
-        "DataLoader, tensors": loader(x, with_tensors),
-    }
-    times: dict[str, list[float]] = {"bilaw": [], **{name: [] for name in theirs}}
-    for turn in range(arguments.rounds + 1):
-        spent = {"bilaw": seconds(ours.epoch(turn), arguments.batches)}
-        for name, batches in theirs.items():
-            walk = iter(batches)
-            spent[name] = seconds(walk, arguments.batches)
+        def turn_of(turn: int) -> float:
+            walk = iter(made)
+            spent = seconds(walk, batches)
             seconds(walk, N)  # an epoch cut short is walked to its end, untimed
-        for name, value in spent.items():
+            return spent
+
+        return turn_of
+
+    sides = {
+        **ours_alone,
+        "DataLoader, torchvision's transforms on Pillow's images": loader(
+            x.permute(0, 2, 3, 1).contiguous().numpy(), with_pillow
+        ),
+        "DataLoader, the same on tensors": loader(x, with_tensors),
+    }
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for turn in range(arguments.rounds + 1):
+        for name, side in sides.items():
+            spent = side(turn)
             if turn:  # the first round starts the workers and warms up
-                times[name].append(value / arguments.batches * 1e3)
-    drawing, stepping = step_seconds(ours, arguments.rounds, arguments.device)
-    machine = f"{platform.machine()} {platform.processor() or ''}, Python {platform.python_version()}"
-    print(f"torch {torch.__version__}, Pillow {pillow}, {machine}, batches of {BATCH}")
-    print(f"{arguments.threads} thread(s) and {arguments.device} of ours, {arguments.workers} workers of theirs")
+                times[name].append(spent / batches * 1e3)
+    drawing, stepping = step_seconds(ours, arguments.rounds, device)
     middle = {name: statistics.median(values) for name, values in times.items()}
-    for name, values in times.items():
-        print(f"{name:20} {middle[name]:8.3f} ms a batch  [{min(values):.3f}, {max(values):.3f}]")
+    rows = [
+        {"side": name, "ms a batch": spread(values), "of ours": f"{middle[name] / middle['bilaw']:.1f}"}
+        for name, values in times.items()
+    ]
     draw, step = (statistics.median(values) * 1e3 for values in (drawing, stepping))
-    print(f"{'beside F-FGSM':20} {draw:8.3f} ms a batch, {step:.1f} ms a step of Small-CNN")
-    ratios = {f"{name} / bilaw": middle[name] / middle["bilaw"] for name in theirs}
-    ratios["share of a step"] = draw / (draw + step)
-    print(json.dumps(ratios, indent=1))
+    note = (
+        f"one F-FGSM step of Small-CNN takes {step:.0f} ms, a batch of ours {draw / (draw + step):.2%} of both together"
+    )
+    results = head("loader", arguments, "pillow")
+    title = f"batches of {BATCH} out of {n:,} images of 3x{SIZE}x{SIZE}, crop and mirror"
+    title += f", {arguments.workers} workers of theirs"
+    results["cases"].append({"title": title, "rows": rows, "notes": [note]})
+    keep(results, arguments.out)
 
 
 if __name__ == "__main__":

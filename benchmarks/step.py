@@ -1,136 +1,137 @@
-"""One BiLAW step against one AT step (and TRADES likewise): time and peak memory, both sides in one run.
+"""What a training step costs: BiLAW against AT, TRADES likewise, cheap attacks, a frozen omega, bf16, channels_last.
 
-    python benchmarks/step.py [--model small-cnn] [--batch 128] [--rounds 7] [--threads 1]
+    python benchmarks/step.py [--quick] [--rounds 5] [--threads 2] [--model small-cnn] [--batch 128]
+                              [--cases bilaw,attacks,precision]
 
-Time: the sides alternate, round by round, in one process; the median and the spread of each are printed, and the
-ratio of medians. It is the processor's time: on a machine that others use as well, the clock's tells of them.
-Memory: each side runs in processes of its own, three in turn, of which the median counts; the figure is the peak of
-its resident set in two steps less what was resident just before them.
+`bilaw`: PGD-10 in both roles and the exact derivative, against one step of AT and of TRADES, and a frozen omega
+("pretrained") against AT. `attacks`: BiLAW with F-FGSM in the reweighting role, and in both. `precision`: an AT step
+in float32 and bfloat16, with and without channels_last. All under the allocator that our command line runs with but
+the memory, which is compared under glibc's own: blocks that are kept are memory, too. Memory is the peak of the
+resident set in two steps less what was resident before, in processes of their own, three in turn. `--quick` leaves
+TRADES and NCHW out.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import platform
-import statistics
-import subprocess
-import sys
-import time
-from pathlib import Path
+from typing import Any
 
 import torch
-from torch.nn import Module
+from harness import Job, Side, arguments, entered, head, memory, turns
+from machine import KEEPING
+from outcomes import keep, outcome, ratio
 
 from bilaw.algorithm import Method, bilaw_step, weighted_step
-from bilaw.attacks import PGD
+from bilaw.attacks import PGD, fast_fgsm
 from bilaw.losses import AdversarialCE, Trades
-from bilaw.models import build
+from bilaw.models import build as build_model
 from bilaw.net import Net
-from bilaw.types import Batch, Loss
-from bilaw.weighting import Learned, Omega, WeightNet
+from bilaw.types import Attack, Batch, Loss
+from bilaw.weighting import Learned, Omega, Uniform, WeightNet
 
 SHAPES = {"tiny-cnn": (1, 28, 28), "fc1": (1, 28, 28)}
-PROCESSES = 3
-SIDES = ("at", "bilaw", "trades", "bilaw-trades")
+EPS = 8 / 255
+PGD_PGD = {"attack": "pgd", "meta": "pgd"}
+SIDES: dict[str, dict[str, Any]] = {
+    "AT": {"attack": "pgd"},
+    "BiLAW": PGD_PGD,
+    "TRADES": {"attack": "pgd", "loss": "trades"},
+    "BiLAW-TRADES": {**PGD_PGD, "loss": "trades"},
+    "AT, frozen omega": {"attack": "pgd", "frozen": True},
+    "BiLAW, PGD/PGD": PGD_PGD,
+    "BiLAW, PGD/F-FGSM": {"attack": "pgd", "meta": "f-fgsm"},
+    "BiLAW, F-FGSM/F-FGSM": {"attack": "f-fgsm", "meta": "f-fgsm"},
+    "AT, fp32, NCHW": {"attack": "pgd", "channels_last": False},
+    "AT, fp32, channels_last": {"attack": "pgd", "channels_last": True},
+    "AT, bf16, NCHW": {"attack": "pgd", "channels_last": False, "bf16": True},
+    "AT, bf16, channels_last": {"attack": "pgd", "channels_last": True, "bf16": True},
+}
+# What is compared: the sides, and ratios as (slow, fast, at least, at most, memory at most).
+CASES: dict[str, tuple[str, tuple[str, ...], tuple[tuple[Any, ...], ...]]] = {
+    "bilaw": (
+        "PGD-10 in both roles, exact derivative",
+        ("AT", "BiLAW", "TRADES", "BiLAW-TRADES", "AT, frozen omega"),
+        (
+            ("BiLAW", "AT", None, 2.2, 2.0),
+            ("BiLAW-TRADES", "TRADES", None, None, None),
+            ("AT, frozen omega", "AT", None, 1.1, None),
+        ),
+    ),
+    "attacks": (
+        "attack of the training role / of the reweighting role",
+        ("BiLAW, PGD/PGD", "BiLAW, PGD/F-FGSM", "BiLAW, F-FGSM/F-FGSM"),
+        (
+            ("BiLAW, PGD/PGD", "BiLAW, F-FGSM/F-FGSM", 6.5, None, None),
+            ("BiLAW, PGD/PGD", "BiLAW, PGD/F-FGSM", 1.8, None, None),
+        ),
+    ),
+    "precision": (
+        "precision and memory format",
+        ("AT, fp32, NCHW", "AT, fp32, channels_last", "AT, bf16, NCHW", "AT, bf16, channels_last"),
+        (
+            ("AT, fp32, NCHW", "AT, fp32, channels_last", None, None, None),
+            ("AT, fp32, channels_last", "AT, bf16, channels_last", None, None, None),
+            ("AT, fp32, NCHW", "AT, bf16, channels_last", None, None, None),
+        ),
+    ),
+}
 
 
-class Side:
-    """One method, ready to take steps on data of its own."""
-
-    def __init__(self, name: str, model: str, size: int) -> None:
-        shape = SHAPES.get(model, (3, 32, 32))
-        module: Module = build(model, shape, 10, seed=0)
-        self.net = Net(module)
-        self.optimizer = torch.optim.SGD(module.parameters(), lr=0.01, momentum=0.9, weight_decay=2e-4)
-        loss: Loss = Trades() if "trades" in name else AdversarialCE()
-        attack = PGD(8 / 255, steps=10, objective=loss.objective, start=loss.start)
-        generator = torch.Generator().manual_seed(0)
-        self.batches = [
-            Batch(
-                torch.rand(size, *shape, generator=generator),
-                torch.randint(10, (size,), generator=generator),
-                torch.arange(size),
-            )
-            for _ in range(2)
-        ]
-        self.meta = name.startswith("bilaw")
-        self.method = Method(loss, attack)
-        if self.meta:
-            network = WeightNet(10)
-            scheme = Learned(Omega(network), torch.optim.Adam(network.parameters(), lr=1e-3))
-            self.method = Method(loss, attack, scheme)
-        self.t = 0
-
-    def step(self) -> None:
-        batch, validation = self.batches
-        if self.meta:
-            bilaw_step(self.net, self.optimizer, batch, validation, self.method, 0, self.t)
-        else:
-            weighted_step(self.net, self.optimizer, batch, self.method, 0, self.t)
-        self.t += 1
+def attack_of(name: str, loss: Loss) -> Attack:
+    """Return an attack that suits the loss."""
+    if name == "f-fgsm":
+        return fast_fgsm(EPS, objective=loss.objective)
+    return PGD(EPS, steps=10, objective=loss.objective, start=loss.start)
 
 
-def peak_memory(name: str, model: str, size: int) -> float:
-    """Return the MiB a step adds to the resident set at its peak. Runs in a process of its own."""
-    side = Side(name, model, size)
-    before = resident("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of importing and building
-    for _ in range(2):
-        side.step()
-    return resident("VmHWM") - before
-
-
-def resident(which: str) -> float:
-    """Return the MiB resident now (VmRSS) or at most (VmHWM); Linux only."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(which)) / 1024
+def build(case: dict[str, Any]) -> Job:
+    """Return a method, ready to take steps on data of its own."""
+    shape, device = SHAPES.get(case["model"], (3, 32, 32)), case["device"]
+    module = build_model(case["model"], shape, 10, seed=0).to(device)
+    # As runs do it by default: where convolutions read many channels.
+    pays = any(isinstance(part, torch.nn.Conv2d) and part.in_channels >= 32 for part in module.modules())
+    net = Net(module, bf16=case.get("bf16", False), channels_last=case.get("channels_last", pays))
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.01, momentum=0.9, weight_decay=2e-4)
+    loss: Loss = Trades() if case.get("loss") == "trades" else AdversarialCE()
+    drawn = torch.Generator().manual_seed(0)
+    x, y = torch.rand(2, case["batch"], *shape, generator=drawn), torch.randint(10, (2, case["batch"]), generator=drawn)
+    batch, held = (Batch(a.to(device), b.to(device), torch.arange(len(b))) for a, b in zip(x, y, strict=True))
+    network, attack = WeightNet(10).to(device), attack_of(case["attack"], loss)
+    if "meta" not in case:
+        scheme = Omega(network.requires_grad_(False)) if case.get("frozen") else Uniform()
+        method = Method(loss, attack, scheme)
+        return Job(lambda: weighted_step(net, optimizer, batch, method, 0, 0), module)
+    learned = Learned(Omega(network), torch.optim.AdamW(network.parameters(), lr=1e-3))
+    method = Method(loss, attack, learned, meta_attack=attack_of(case["meta"], loss))
+    return Job(lambda: bilaw_step(net, optimizer, batch, held, method, 0, 0), module)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="small-cnn")
-    parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
-    parser.add_argument("--memory-of", choices=SIDES, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    if arguments.memory_of:
-        print(peak_memory(arguments.memory_of, arguments.model, arguments.batch))
-        return
-    sides = {name: Side(name, arguments.model, arguments.batch) for name in arguments.sides}
-    seconds: dict[str, list[float]] = {name: [] for name in sides}
-    for turn in range(arguments.rounds + 1):
-        for name, side in sides.items():
-            began = time.process_time()
-            side.step()
-            if turn:  # the first round warms up
-                seconds[name].append(time.process_time() - began)
-    peaks: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(PROCESSES):
-        for name, values in peaks.items():
-            command = [sys.executable, __file__, "--memory-of", name, "--model", arguments.model]
-            command += ["--batch", str(arguments.batch), "--threads", str(arguments.threads)]
-            values.append(float(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
-    memory = {name: statistics.median(values) for name, values in peaks.items()}
-    print(
-        f"{arguments.model}, batch {arguments.batch}, PGD-10, {arguments.threads} thread(s), torch {torch.__version__}"
+    read = arguments(
+        __doc__,
+        model={"default": "small-cnn"},
+        batch={"type": int, "help": "default: 128, with --quick 8"},
+        cases={"help": f"default: {','.join(CASES)}; with --quick without the last, of which gemm.py has a part"},
+        device={"default": "cpu"},
     )
-    print(f"{platform.machine()} {platform.processor() or ''}, Python {platform.python_version()}")
-    middle = {name: statistics.median(values) for name, values in seconds.items()}
-    for name, values in seconds.items():
-        print(
-            f"{name:13} {middle[name]:8.3f} s a step  [{min(values):.3f}, {max(values):.3f}]  {memory[name]:7.0f} MiB"
-        )
-    ratios = {
-        f"{meta} / {base}": {"time": middle[meta] / middle[base], "memory": memory[meta] / memory[base]}
-        for base, meta in (("at", "bilaw"), ("trades", "bilaw-trades"))
-        if {base, meta} <= set(sides)
-    }
-    print(json.dumps(ratios, indent=1))
+    results = head("step", read)
+    size = read.batch or (8 if read.quick else 128)
+    for name in read.cases.split(",") if read.cases else list(CASES)[: 2 if read.quick else None]:
+        about, names, wanted = CASES[name]
+        if read.quick:
+            names = tuple(side for side in names if "TRADES" not in side and "NCHW" not in side)
+            wanted = tuple(one for one in wanted if {one[0], one[1]} <= set(names))
+        common = {"model": read.model, "batch": size, "device": read.device}
+        plain = {side: Side("build", {**common, **SIDES[side]}) for side in names}
+        sides = {side: Side("build", one.case, KEEPING) for side, one in plain.items()}
+        taken = turns(sides, read.rounds, read.threads)
+        compared = {side: one for side, one in plain.items() if "frozen" not in side}
+        peaks = memory(compared, read.threads, 1 if read.quick else 3) if name == "bilaw" else {}
+        told = {side: outcome(one, peaks.get(side)) for side, one in taken.items()}
+        ratios = [ratio(told, slow, fast, least, most, mib) for slow, fast, least, most, mib in wanted]
+        title = f"{read.model}, batches of {size}: {about}"
+        results["cases"].append({"title": title, "case": common, "sides": told, "ratios": ratios})
+        keep(results, read.out)
 
 
 if __name__ == "__main__":
-    main()
+    entered({"build": build}, main)
