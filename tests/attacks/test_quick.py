@@ -22,7 +22,7 @@ EPS = {"linf": 0.1, "l2": 0.5}
 
 @pytest.fixture(scope="module")
 def trained():
-    """Return convolutions with BatchNorm behind a normalisation, trained on digits for some moments, and images it gets right."""
+    """Return convolutions with BatchNorm, trained on digits for some moments, and images they get right."""
     data = digits.load()
     x, y = to_unit(data.train.x), data.train.y
     with torch.random.fork_rng(devices=[]):

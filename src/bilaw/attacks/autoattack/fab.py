@@ -49,7 +49,7 @@ class FAB:
         self, logits_of: LogitsOf | nn.Module, batch: Batch, generator: Generator | None = None
     ) -> Adversarial:
         """Return a misclassified point of its ball for every sample that one was found for, else x."""
-        at_work = pending(logits_of, batch)
+        at_work = pending(logits_of, batch, bf16=False)  # near the boundary z_target - z_y has no digits to lose
         for target in likeliest(at_work.logits, batch.y, self.targets).T:
             self._approach(at_work, batch, target)
         return at_work.result()
