@@ -28,7 +28,7 @@ VARIANTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 
 def classifier(module: nn.Module, precision: str) -> nn.Module | LogitsOf:
     """Return what our attacks are given."""
-    return module if precision == "fp32" else Net(module, bf16=True, channels_last=True).frozen()
+    return module if precision == "fp32" else Net(module, bf16_attacks=True).frozen()
 
 
 @torch.no_grad()

@@ -9,6 +9,7 @@ from evaluation_kit import EPS, Wrapped
 from torch import nn
 
 from bilaw import evaluate
+from bilaw.config import ComputeConfig
 from bilaw.evaluation import suites
 from bilaw.types import Adversarial
 
@@ -121,3 +122,19 @@ def test_a_module_without_parameters_gets_images_in_single_precision(honest):
     found = judged(Bare().eval())
     assert seen == {torch.float32}
     assert found.scores["fgsm"].hits == judged(honest).scores["fgsm"].hits
+
+
+def test_attacks_in_bfloat16_are_judged_in_float32_and_are_other_settings(honest, cheap, tmp_path):
+    plain = judged(honest, ("pgd-20", "autoattack"))
+    half = ComputeConfig(precision="bf16")
+    found = judged(honest, ("pgd-20", "autoattack"), points=True, compute=half, out=tmp_path / "out")
+    assert (plain.result["settings"]["precision"], found.result["settings"]["precision"]) == ("fp32", "bf16")
+    for name in ("pgd-20", "autoattack"):
+        points, y = found.verdicts[name].points, kit.digits(N).y
+        with torch.no_grad():
+            assert torch.equal(honest(points).argmax(1) == y, found.verdicts[name].robust)
+        assert abs(found.scores[name].hits - plain.scores[name].hits) <= 2
+    with pytest.raises(ValueError, match="precision"):
+        judged(honest, ("pgd-20", "autoattack"), points=True, out=tmp_path / "out")
+    with pytest.raises(ValueError, match=r"compute\.precision = 'bf16'.*fp32 for a function"):
+        judged(lambda x: honest(x), compute=half)

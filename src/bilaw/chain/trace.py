@@ -32,7 +32,8 @@ def trace(module: nn.Module) -> list[Traced] | None:
     >>> trace(nn.Sequential(nn.Flatten(), nn.Linear(4, 2), nn.ReLU()))[1:]
     [Traced(kind='linear', name='1', settings={}), Traced(kind='relu', name='', settings={})]
     """
-    if any(_hooked(part) for part in module.modules()):
+    parts = list(module.modules())
+    if any(map(_hooked, parts)) or not any(isinstance(part, nn.Conv2d | nn.Linear) for part in parts):
         return None
     names = [name for name, _ in module.named_parameters(remove_duplicate=False)]
     if len(names) != len(list(module.parameters())):
