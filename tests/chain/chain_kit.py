@@ -29,6 +29,18 @@ class Written(nn.Module):
         return self.out(self.drop(x.view(-1, 8 * 2 * 3)))
 
 
+class Viewed(nn.Module):
+    """Layers kept as attributes, and views by the batch's size."""
+
+    def __init__(self, shape=False):
+        super().__init__()
+        self.shape, self.features, self.out = shape, nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU()), nn.Linear(16, 3)
+
+    def forward(self, x):
+        x = self.features(x)
+        return self.out(x.reshape(x.shape[0], -1) if self.shape else x.view(x.size(0), -1))
+
+
 def strided():
     """Return convolutions and poolings that step over rows, and leave some out."""
     return nn.Sequential(
@@ -50,6 +62,8 @@ CHAINS = {
     "small-cnn": (lambda: small_cnn((3, 17, 8), 10), (3, 17, 8)),
     "normalized": (lambda: normalized(tiny_cnn((3, 8, 8), 4), [0.4, 0.5, 0.6], [0.2, 0.3, 0.4]), (3, 8, 8)),
     "written": (Written, (3, 12, 14)),
+    "viewed": (Viewed, (2, 4, 4)),
+    "viewed by shape": (lambda: Viewed(shape=True), (2, 4, 4)),
     "strided": (strided, (1, 15, 13)),
 }
 

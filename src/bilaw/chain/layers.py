@@ -35,7 +35,7 @@ class Conv:
     def padded(self, x: Tensor, padding: Pair) -> Tensor:
         """Return the same with another padding, as a part of an image may want."""
         x, how = x.to(self.weight.dtype), (self.stride, padding, self.dilation)
-        if x.requires_grad and self.weight.shape[1] <= THIN and self.groups == 1:
+        if x.requires_grad and self.weight.shape[1] <= THIN and self.groups == 1 and x.device.type == "cpu":
             out = thin_conv(x, self.weight, self.bias, *how)
         else:
             out = F.conv2d(x, self.weight, self.bias, *how, self.groups)

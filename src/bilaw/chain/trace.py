@@ -64,9 +64,9 @@ def _chain(graph: fx.Graph, modules: dict[str, nn.Module]) -> list[Traced]:
     if [node.op for node in nodes].count("placeholder") != 1 or nodes[0].op != "placeholder":
         raise NotAChainError
     found: list[Traced] = []
-    line = [node for node in nodes if node.op != "get_attr"]  # a buffer of a normalisation written out
+    line = [node for node in nodes if node.op != "get_attr" and not _counts(node)]
     for before, node in pairwise(line):
-        if node.args[:1] != (before,) or len(before.users) != 1:
+        if node.args[:1] != (before,) or sum(not _counts(user) for user in before.users) != 1:
             raise NotAChainError
         if node.op == "output":
             return found
@@ -75,6 +75,17 @@ def _chain(graph: fx.Graph, modules: dict[str, nn.Module]) -> list[Traced]:
         else:
             found += _of_function(node)
     raise NotAChainError
+
+
+def _counts(node: Any) -> bool:
+    """Tell whether a node is but x.size(0), x.shape or x.shape[0], as views of users' own have it."""
+    if not isinstance(node, fx.Node):
+        return False
+    return (
+        (node.target == "size" and node.args[1:] == (0,))
+        or (node.target is getattr and node.args[1:] == ("shape",))
+        or (node.target is operator.getitem and _counts(node.args[0]) and node.args[1:] == (0,))
+    )
 
 
 def _of_module(node: fx.Node, module: nn.Module) -> list[Traced]:
@@ -109,8 +120,8 @@ def _of_function(node: fx.Node) -> list[Traced]:
         return [Traced("relu")]
     if node.target in FLATTEN and (rest, given) in (((1,), {}), ((), {"start_dim": 1})):
         return [Traced("flatten")]
-    if node.target in ("view", "reshape") and not given and len(rest) == 2 and rest[0] == -1:
-        return [Traced("flatten", settings={"features": rest[1]})]
+    if node.target in ("view", "reshape") and not given and len(rest) == 2 and (rest[0] == -1 or _counts(rest[0])):
+        return [Traced("flatten")]  # if that is what it is: the logits are compared
     if node.target is F.max_pool2d:
         return [_pooling(*rest, **given)]
     if node.target in ARITHMETIC and not given and isinstance(rest[0], int | float):
