@@ -32,3 +32,13 @@ def method(name: str, base: Config | None = None) -> Config:
     loss, scheme = look_up("method", name, METHODS)
     base = base or Config()
     return replace(base, loss=replace(base.loss, name=loss), scheme=replace(base.scheme, name=scheme))
+
+
+def name_of(config: Config) -> str:
+    """Return the name of the method that settings make, or of its two parts.
+
+    >>> name_of(method("mail-trades")), name_of(replace(method("mart"), scheme=method("bilaw").scheme))
+    ('mail-trades', 'mart-learned')
+    """
+    pair = config.loss.name, config.scheme.name
+    return {parts: name for name, parts in METHODS.items()}.get(pair, "-".join(pair))

@@ -15,7 +15,7 @@ from bilaw.training.build import build_method
 from bilaw.training.guards import Diverged, Interrupted, Look, at_chance, overfits
 from bilaw.training.judge import judge
 from bilaw.training.keepers import Keeper, Tensors, peak_mib
-from bilaw.training.schedule import SCHEDULES
+from bilaw.training.schedule import rate
 from bilaw.training.setup import Setup
 from bilaw.training.standing import Standing
 from bilaw.training.watch import Epoch, Watch
@@ -117,7 +117,8 @@ class Loop:
 
     def _lr(self, step: int) -> float:
         optim = self.config.optim
-        return SCHEDULES[optim.schedule](optim.lr, self.here.epoch, optim.epochs, step / len(self.train))
+        part = step / len(self.train)
+        return rate(optim.schedule, optim.lr, self.here.epoch, optim.epochs, part, optim.warmup)
 
     def _remembers(self) -> bool:
         every = self.config.log.weights_every
