@@ -47,11 +47,11 @@ class Cell(NamedTuple):
     def sources(self, seed: int) -> dict[str, Source]:
         """Return where its figures come from, by metric; speed-ups come from elsewhere."""
         made, train = self.protocol, self.train(seed)
-        broad, strong = made.broad, made.strong
-        pgd = broad.attacks[-1]
-        found = {"clean": Source(Evaluate(train, broad), "clean"), "pgd": Source(Evaluate(train, broad), pgd)}
-        if "aa" in self.table.metrics:
-            found["aa"] = Source(Evaluate(train, strong), strong.attacks[-1])
+        broad, pgd = made.broad, made.attacks["pgd"]
+        found = {
+            metric: Source(Evaluate(train, made.strong if metric == "aa" else broad), attack)
+            for metric, attack in made.attacks.items()
+        }
         if self.table.name == "weight-aware":
             other = _train(self.row, self.place.ours, self.scale, partner(seed)).name
             own = pgd.replace("pgd", "weight-aware")

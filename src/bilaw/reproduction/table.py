@@ -56,7 +56,8 @@ def finished(data: dict[str, Any]) -> bool:
 
 def _command(table: Table, scale: str, held: Iterable[Seeds], on: Setting | None) -> str:
     """Return the command that makes the table anew."""
-    seeds = max((seed for one in held for seed in one.finished), default=0) + 1
+    measured = [figure.seed for one in held for found in one.figures.values() for figure in found]
+    seeds = max(measured, default=0) + 1
     moved = f" --on {on}" if on is not None and table.movable else ""
     return f"bilaw reproduce {table.name} --scale {scale} --seeds {seeds}{moved}"
 
@@ -75,7 +76,7 @@ def _column(table: Table, place: Place, scale: str) -> dict[str, Any]:
 
 def _row(held: Seeds, place: Place, scale: str, fast: dict[tuple[Place, str], Mean]) -> dict[str, Any]:
     cell = held.cell
-    used = [seed for seed in held.finished if seed not in held.collapsed]
+    each = [{one.seed for one in found} for found in held.figures.values()]
     figures = {metric: _figure(cell, metric, found) for metric, found in held.figures.items()}
     if "speedup" in cell.table.metrics:
         ratio = fast.get((place, cell.row.name))
@@ -84,7 +85,7 @@ def _row(held: Seeds, place: Place, scale: str, fast: dict[tuple[Place, str], Me
         "row": cell.row.name,
         "title": cell.row.title,
         "settings": _chosen(cell.train(0).config, cell.protocol.base),
-        "seeds": used,
+        "seeds": sorted(set.intersection(*each)),
         "collapsed": list(held.collapsed),
         "minutes of training": round(statistics.fmean(held.minutes), 2) if held.minutes else None,
         "figures": figures,

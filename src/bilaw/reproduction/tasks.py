@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from bilaw.config import Config
@@ -55,12 +56,12 @@ class Train:
     config: Config
     needs: str | None = None  # folder of the run whose weight network it takes
 
-    @property
+    @cached_property
     def folder(self) -> str:
         """Return the run's folder."""
         return folder_of(self.config)
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Return what the task is called."""
         return self.folder
@@ -88,17 +89,17 @@ class Evaluate:
     train: Train
     measure: Measure
 
-    @property
+    @cached_property
     def folder(self) -> str:
         """Return the run's folder."""
         return self.train.folder
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Return what the task is called."""
         return f"{self.folder}.{self.place}"
 
-    @property
+    @cached_property
     def place(self) -> str:
         """Return the folder's name in that of the run: of what `bilaw evaluate` does by itself, the usual one."""
         if self.measure == Measure(USUAL, SAMPLES):
@@ -127,13 +128,20 @@ class Time:
 
     configs: tuple[Config, ...]
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Return what the task is called."""
         return f"times-{digest([key(replace(config, seed=0)) for config in self.configs])}"
 
-    folder = name
-    after = ()
+    @property
+    def folder(self) -> str:
+        """Return the same: it has no folder of its own."""
+        return self.name
+
+    @property
+    def after(self) -> tuple[str, ...]:
+        """Return that nothing comes first."""
+        return ()
 
     def file(self, out: Path) -> Path:
         """Return where the times are."""

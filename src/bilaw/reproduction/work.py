@@ -151,6 +151,7 @@ def _log(out: Path, task: Task) -> Iterator[IO[str]]:
                 os.dup2(log.fileno(), number)
             print(time.strftime("%Y-%m-%d %H:%M:%S"), "process", os.getpid(), file=log, flush=True)
             yield log
+            print(f"{time.process_time():.2f} s of the processor", file=log)
 
 
 def _stoppable() -> list[int]:
