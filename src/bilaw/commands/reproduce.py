@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -121,11 +122,14 @@ def _work(found: dict[str, Task], out: Path, arguments: argparse.Namespace) -> i
     title = f"scale {arguments.scale}, {jobs} at a time"
     with overview(Console(), title, found, costs, jobs) as watch:
         grid = Grid(out, found, jobs, threads, lambda task: cost.memory(task, threads), cost.free(), watch)
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that all is saved
         try:
             outcome = grid.run()
         except KeyboardInterrupt:
-            print("stopped, and saved. The same command goes on.", file=sys.stderr)
+            print("stopped; what was done is saved, and the same command goes on", file=sys.stderr)
             raise
+        finally:
+            signal.signal(signal.SIGTERM, before)
     failed = {name: why for name, why in outcome.items() if why != "done"}
     if failed:
         counts = Counter(why.startswith("needs ") for why in failed.values())

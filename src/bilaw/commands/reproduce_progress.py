@@ -130,8 +130,8 @@ def _news(event: Event) -> str | None:
         "left": "left out: {0}: what it needs has failed",
         "busy": "another command is at {0}: waiting for it",
     }
-    if event.kind not in told:
-        return None
+    if event.kind not in told or (event.kind == "busy" and event.more == (False,)):
+        return None  # that another is at it is said once
     return told[event.kind].format(event.task.name, *event.more)
 
 

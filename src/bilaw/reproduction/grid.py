@@ -16,7 +16,7 @@ from bilaw.reproduction.tasks import Evaluate, Task, Time, Train
 from bilaw.reproduction.work import BUSY, DONE, FAILED, STOPPED, work
 
 LIVES = 3  # times that a task is begun whose process is killed
-PAUSE = 5.0  # seconds before a task is asked for again that another command is at
+PAUSE = 10.0  # seconds before a task is asked for again that another command is at
 POLL = 1.0  # seconds between two looks at the clock
 GRACE = 120.0  # seconds that processes get to end a step or a batch, when asked to stop
 PRELOADED = "bilaw.reproduction.preloaded"
@@ -67,9 +67,6 @@ class Grid:
                 while self._ahead() or self.running:
                     self._begin(context)
                     self._listen()
-            except KeyboardInterrupt:
-                self._stop()
-                raise
             finally:
                 self._stop()
         return self.outcome
@@ -80,6 +77,9 @@ class Grid:
     def _begin(self, context: Any) -> None:
         for name in self._ready():
             task, memory = self.tasks[name], self.memory(self.tasks[name])
+            if name in self.later and task.done(self.out):
+                self._end(name, DONE, Event("found", task))
+                continue
             alone = isinstance(task, Time)  # nothing of ours may run beside it
             beside = list(self.running.values())
             if any(isinstance(one.task, Time) for one in beside) or (alone and beside):
@@ -142,8 +142,9 @@ class Grid:
         if one.said and one.said[0] == DONE:
             self._end(name, DONE, Event("done", one.task))
         elif one.said and one.said[0] == BUSY:
+            first = name not in self.later
             self.later[name], self.lives[name] = time.monotonic() + PAUSE, 0
-            self.watch(Event("busy", one.task))
+            self.watch(Event("busy", one.task, (first,)))
         elif one.said and one.said[0] == FAILED:
             self._end(name, str(one.said[1]), Event("failed", one.task, one.said[1:]))
         elif one.said and one.said[0] == STOPPED:
@@ -159,17 +160,19 @@ class Grid:
         self.watch(event)
 
     def _stop(self) -> None:
-        """Ask every process to save and end, and wait for it."""
-        for one in self.running.values():
-            one.process.terminate()
+        """Ask every process to save and end, and wait for it; interrupted once more, end them at once."""
+        processes = [one.process for one in self.running.values()]
+        for process in processes:
+            process.terminate()
         until = time.monotonic() + GRACE
-        for name in list(self.running):
-            self.running[name].process.join(max(0.0, until - time.monotonic()))
-            if self.running[name].process.is_alive():
-                self.running[name].process.kill()
-                self.running[name].process.join()
-            self._hear(name)
-            self.running.pop(name)
+        try:
+            for process in processes:
+                process.join(max(0.0, until - time.monotonic()))
+        finally:
+            for process in processes:
+                process.kill()
+                process.join()
+            self.running.clear()
 
 
 @contextlib.contextmanager
