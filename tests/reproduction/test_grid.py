@@ -23,12 +23,9 @@ def table(out, folder):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def whole(worked, tmp_path_factory):
     """A grid that nobody disturbed: its folder, its events, its table."""
-    out = tmp_path_factory.mktemp("whole")
-    grid, events = small_grid(out / "grid")
-    assert set(grid.run().values()) == {"done"}
-    return out / "grid", events, table(out / "grid", out / "tables")
+    return *worked, table(worked[0], tmp_path_factory.mktemp("tables"))
 
 
 def test_every_task_is_done_once_and_measured_as_soon_as_it_is_trained(whole):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import signal
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,7 @@ from bilaw.recipes.tables import TABLES
 from bilaw.reproduction import cost, formats, results
 from bilaw.reproduction.grid import Grid
 from bilaw.reproduction.plan import MOST_SEEDS, cells, choose, tasks
-from bilaw.reproduction.table import finished, tabulate
+from bilaw.reproduction.table import finished, gathered, tabulate
 from bilaw.reproduction.tasks import Task, Train
 
 OUT = "runs/reproduce"
@@ -71,6 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     names = _names(arguments.tables)
     look_up("--scale", arguments.scale, SCALES)
     on = None if arguments.on is None else Setting.parse(arguments.on, "--on")
+    if on is not None and not any(TABLES[name].movable for name in names):
+        refuse("--on", arguments.on, f"a table of one column: {', '.join(n for n, t in TABLES.items() if t.movable)}")
     seeds = whole("--seeds", arguments.seeds) or 0
     if not 1 <= seeds <= MOST_SEEDS:
         refuse("--seeds", arguments.seeds, f"a whole number from 1 to {MOST_SEEDS}")
@@ -153,6 +158,18 @@ def _show(name: str, scale: str, out: Path, folder: Path, on: Setting | None) ->
     files = formats.write(data, folder)
     print(formats.markdown(data))
     print(f"written: {', '.join(str(file) for file in files)}\n")
+    if name == "figures":
+        _draw(gathered(TABLES[name], scale, out, on), folder / f"figures-{scale}.html")
+
+
+def _draw(runs: Sequence[Path], page: Path) -> None:
+    """Draw the figures by `bilaw report`, where this bilaw has that command; else say of which runs."""
+    words = ["report", *map(str, runs), "--out", str(page), "--figures", "pdf"]
+    if find_spec("bilaw.commands.report") is None:
+        print(f"to draw them: {shlex.join(['bilaw', *words])}\n")
+        return
+    sys.stdout.flush()
+    subprocess.run([sys.executable, "-m", "bilaw.cli", *words], check=False)  # it says itself what it lacks
 
 
 def _page(arguments: argparse.Namespace) -> int:

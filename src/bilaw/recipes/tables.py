@@ -211,5 +211,14 @@ TABLES: dict[str, Table] = {
         ),
         Table("mnist", "MNIST", _GREY_ROWS, _grey("mnist"), _grey("mnist")),
         Table("fashion-mnist", "Fashion-MNIST", _GREY_ROWS, _grey("fashion-mnist"), _grey("fashion-mnist")),
+        Table(
+            "figures",
+            "The runs that the figures are of",
+            (PLAIN, AT, HEURISTICS[0], HEURISTICS[2], BILAW),
+            _CIFAR[:2],
+            ("fashion-mnist/tiny-cnn/linf/0.05", "fashion-mnist/tiny-cnn/linf/0.1"),
+            ("clean", "pgd"),
+            "The paper's figures show training at several radii, and the weights of BiLAW, MAIL and GAIRAT. ",
+        ),
     )
 }

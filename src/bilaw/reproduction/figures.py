@@ -44,11 +44,7 @@ class Seeds:
     finished: tuple[int, ...]  # seeds that are trained
     collapsed: tuple[int, ...]  # those among them that have fallen to chance: shown, and never averaged in
     minutes: tuple[float, ...]  # of training, seed by seed
-    runs: tuple[Path, ...]  # folders of those that have not collapsed
-
-    def learnt(self) -> list[tuple[int, Path]]:
-        """Return seed and folder of every finished run that has not collapsed."""
-        return list(zip((seed for seed in self.finished if seed not in self.collapsed), self.runs, strict=True))
+    learnt: dict[int, Path]  # folders of those that have not collapsed
 
 
 def seeds_in(out: Path) -> list[int]:
@@ -60,7 +56,7 @@ def seeds_in(out: Path) -> list[int]:
 def gather(cell: Cell, out: Path, seeds: Sequence[int]) -> Seeds:
     """Return what a cell has come to so far."""
     figures: dict[str, list[Figure]] = {metric: [] for metric in cell.table.metrics if metric != "speedup"}
-    finished, lost, minutes, folders = [], [], [], []
+    finished, lost, minutes, learnt = [], [], [], {}
     for seed in seeds:
         train = cell.train(seed)
         if not train.done(out):
@@ -73,11 +69,11 @@ def gather(cell: Cell, out: Path, seeds: Sequence[int]) -> Seeds:
         if classes and collapsed(run, classes):
             lost.append(seed)
             continue
-        folders.append(run.path)
+        learnt[seed] = run.path
         for metric, (source, held) in sources.items():
             if held:
                 figures[metric].append(_figure(seed, source, held, out))
-    return Seeds(cell, figures, tuple(finished), tuple(lost), tuple(minutes), tuple(folders))
+    return Seeds(cell, figures, tuple(finished), tuple(lost), tuple(minutes), learnt)
 
 
 def collapsed(run: Run, classes: int) -> bool:

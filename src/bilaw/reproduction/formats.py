@@ -16,7 +16,7 @@ def write(data: Mapping[str, Any], folder: Path) -> list[Path]:
     """Write a table in every format, and return the files."""
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    stem = f"{data['table']}-{data['scale']}"
+    stem = data["name"]
     texts = {
         "json": json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
         "md": markdown(data),

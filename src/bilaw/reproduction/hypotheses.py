@@ -174,7 +174,7 @@ def _weights(place: Place, rows: Mapping[str, Seeds]) -> Iterator[Hypothesis]:
     for name in ("bilaw", "bilaw-trades", "multiclass-margin"):
         if name not in rows:
             continue
-        found = {seed: rho for seed, run in rows[name].learnt() if (rho := hardness(run)) is not None}
+        found = {seed: rho for seed, run in rows[name].learnt.items() if (rho := hardness(run)) is not None}
         if not found:
             continue
         claim, values = f"{rows[name].cell.row.title}: hard samples weigh more", [rho.mean for rho in found.values()]

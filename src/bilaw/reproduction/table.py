@@ -37,6 +37,7 @@ def tabulate(table: Table, scale: str, out: Path, on: Setting | None = None) -> 
     return {
         "schema": SCHEMA,
         "bilaw": __version__,
+        "name": "-".join([table.name, scale, *(["on", *str(on).split("/")] if on and table.movable else [])]),
         "table": table.name,
         "title": table.title,
         "about": table.about.strip(),
@@ -49,6 +50,12 @@ def tabulate(table: Table, scale: str, out: Path, on: Setting | None = None) -> 
     }
 
 
+def gathered(table: Table, scale: str, out: Path, on: Setting | None = None) -> list[Path]:
+    """Return the runs that a table is of."""
+    seeds = seeds_in(out)
+    return [path for cell in cells(table, scale, on) for path in gather(cell, out, seeds).learnt.values()]
+
+
 def finished(data: dict[str, Any]) -> bool:
     """Tell whether there is anything in a table."""
     return any(row["seeds"] or row["collapsed"] for column in data["columns"] for row in column["rows"])
@@ -58,7 +65,7 @@ def _command(table: Table, scale: str, held: Iterable[Seeds], on: Setting | None
     """Return the command that makes the table anew."""
     measured = [figure.seed for one in held for found in one.figures.values() for figure in found]
     seeds = max(measured, default=0) + 1
-    moved = f" --on {on}" if on is not None and table.movable else ""
+    moved = f" --on {on}" if on and table.movable else ""
     return f"bilaw reproduce {table.name} --scale {scale} --seeds {seeds}{moved}"
 
 
