@@ -117,16 +117,17 @@ def _work(found: dict[str, Task], out: Path, arguments: argparse.Namespace) -> i
     if not todo:
         return 0
     _check_data(todo)
-    with explained(out):
-        out.mkdir(parents=True, exist_ok=True)
     asked = None if arguments.jobs is None else whole("--jobs", arguments.jobs)
     if asked == 0:
         refuse("--jobs", arguments.jobs, "a whole number >= 1")
     jobs, threads = cost.crew(len(todo), asked, torch.cuda.is_available())
     costs = {task.name: cost.seconds(task, threads) for task in todo}
+    memory = {task.name: cost.memory(task, threads) for task in todo}
+    with explained(out):
+        out.mkdir(parents=True, exist_ok=True)
     title = f"scale {arguments.scale}, {jobs} at a time"
     with overview(Console(), title, found, costs, jobs) as watch:
-        grid = Grid(out, found, jobs, threads, lambda task: cost.memory(task, threads), cost.free(), watch)
+        grid = Grid(out, found, jobs, threads, lambda task: memory.get(task.name, 0.0), cost.free(), watch)
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that all is saved
         try:
             outcome = grid.run()
