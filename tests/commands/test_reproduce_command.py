@@ -152,6 +152,7 @@ def test_on_a_terminal_the_overview_shows_done_running_and_left(width: int) -> N
     if width == 80:
         assert "0 of 2 runs  1 failed" in text
         assert "25%" in text
+        assert "━train" not in text
         assert " left" in text
 
 

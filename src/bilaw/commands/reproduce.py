@@ -127,7 +127,7 @@ def _work(found: dict[str, Task], out: Path, arguments: argparse.Namespace) -> i
         out.mkdir(parents=True, exist_ok=True)
     title = f"scale {arguments.scale}, {jobs} at a time"
     with overview(Console(), title, found, costs, jobs) as watch:
-        grid = Grid(out, found, jobs, threads, lambda task: memory.get(task.name, 0.0), cost.free(), watch)
+        grid = Grid(out.absolute(), found, jobs, threads, lambda task: memory.get(task.name, 0.0), cost.free(), watch)
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that all is saved
         try:
             outcome = grid.run()

@@ -169,4 +169,6 @@ def _drawn(standing: Standing, title: str, width: int) -> Any:
     for name, share in standing.running.items():
         task = standing.tasks[name]
         table.add_row(_verb(task), f"{share:.0%}", Text(task.folder))
-    return Group(head, bar, table)
+    line = Table.grid()  # a bar by itself ends no line
+    line.add_row(bar)
+    return Group(head, line, table)

@@ -101,7 +101,7 @@ def _smoke(base: Config) -> Protocol:
         optim=OptimConfig(epochs=4, batch=32, schedule="cosine"),
         select=SelectConfig(steps=2),
     )
-    words = "4 epochs on 256 images of digits, PGD-2; PGD-5 and APGD-CE alone stand for PGD-20 and AutoAttack"
-    attacks = {"clean": "clean", "pgd": "pgd-5", "aa": "apgd-ce"}
+    words = "4 epochs on 256 images of digits, PGD-2; PGD-5 and CW-5 stand for PGD-20 and AutoAttack"
+    attacks = {"clean": "clean", "pgd": "pgd-5", "aa": "cw-5"}
     once = Measure(tuple(attacks.values()), 50, audit=0)
     return Protocol(base, once, once, attacks, words)

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from bilaw.evaluation.store import read_result, read_verdicts
+from bilaw.evaluation.store import read_verdicts
 from bilaw.reproduction.plan import Cell, Source
 from bilaw.runs import Run
 
@@ -64,7 +64,7 @@ def gather(cell: Cell, out: Path, seeds: Sequence[int]) -> Seeds:
         run = Run(out / train.folder)
         finished.append(seed)
         minutes.append(sum(line["seconds"] + line["select_seconds"] for line in run.timing()) / 60)
-        sources = {metric: (source, _result(source, out)) for metric, source in cell.sources(seed).items()}
+        sources = {metric: (source, source.task.result(out)) for metric, source in cell.sources(seed).items()}
         classes = next((held["data"]["classes"] for _, held in sources.values() if held), None)
         if classes and collapsed(run, classes):
             lost.append(seed)
@@ -80,10 +80,6 @@ def collapsed(run: Run, classes: int) -> bool:
     """Tell whether a run ended at chance on *select*, or never left it: no network to compare others with."""
     clean = [line["clean"] for line in run.epochs() if line["clean"] is not None]
     return not clean or max(clean) < ABOVE / classes or clean[-1] <= NEAR / classes
-
-
-def _result(source: Source, out: Path) -> dict[str, Any] | None:
-    return read_result(out / source.task.folder / source.task.place)
 
 
 def _figure(seed: int, source: Source, result: dict[str, Any], out: Path) -> Figure:

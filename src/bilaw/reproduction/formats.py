@@ -52,7 +52,7 @@ def markdown(data: Mapping[str, Any], level: int = 1) -> str:
     for column, names, rows in _columns(data, notes):
         lines += [f"{'#' * (level + 1)} {column['ours']}", "", " ".join(legend(data, column)), ""]
         lines += [*_pipes(names, rows), ""]
-    lines += [key(data), "", "```", data["command"], "```", ""]
+    lines += [key(data), "", f"Trained on: {'; '.join(data['machines'])}.", "", "```", data["command"], "```", ""]
     lines += [f"{number}. {text}." for number, text in enumerate(notes.texts, 1)] + [""] * bool(notes.texts)
     if data["hypotheses"]:
         lines += [f"{'#' * (level + 1)} The paper's claims", "", *_pipes(CLAIMS, claims(data)), ""]
@@ -79,7 +79,8 @@ def page(data: Mapping[str, Any]) -> str:
     for column, names, rows in _columns(data, notes):
         parts += [f"<h2>{say(column['ours'])}</h2>", f"<p>{say(' '.join(legend(data, column)))}</p>"]
         parts.append(_html(names, rows))
-    parts += [f"<p>{say(key(data))}</p>", f"<pre>{say(data['command'])}</pre>"]
+    parts += [f"<p>{say(key(data))}</p>", f"<p>Trained on: {say('; '.join(data['machines']))}.</p>"]
+    parts += [f"<pre>{say(data['command'])}</pre>"]
     if notes.texts:
         parts += ["<ol>", *(f"<li>{say(text)}.</li>" for text in notes.texts), "</ol>"]
     if data["hypotheses"]:

@@ -12,13 +12,16 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bilaw.reproduction.tasks import Evaluate, Task, Time, Train
+import torch
+
+from bilaw.reproduction.tasks import Evaluate, Task, Time
 from bilaw.reproduction.work import BUSY, DONE, FAILED, STOPPED, work
 
 LIVES = 3  # times that a task is begun whose process is killed
 PAUSE = 10.0  # seconds before a task is asked for again that another command is at
 POLL = 1.0  # seconds between two looks at the clock
 GRACE = 120.0  # seconds that processes get to end a step or a batch, when asked to stop
+QUIET = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "MKL_NUM_THREADS": "1"}
 PRELOADED = "bilaw.reproduction.preloaded"
 
 
@@ -179,9 +182,10 @@ class Grid:
 def _workers() -> Iterator[Any]:
     """Give what starts processes: forks of one that has imported everything and done nothing, where there is fork.
 
-    One thread each unless told otherwise, and threads that wait sleep: see docs/performance.md.
+    CUDA does not bear forks: there each process is a new one. One thread each unless told otherwise, and threads that
+    wait sleep: see docs/performance.md.
     """
-    forks = "forkserver" in multiprocessing.get_all_start_methods()
+    forks = "forkserver" in multiprocessing.get_all_start_methods() and not torch.cuda.is_available()
     context = multiprocessing.get_context("forkserver" if forks else "spawn")
     if forks:
         context.set_forkserver_preload([PRELOADED])
@@ -195,4 +199,3 @@ def _workers() -> Iterator[Any]:
 
 
 QUIET = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "MKL_NUM_THREADS": "1"}
-__all__ = ["Evaluate", "Event", "Grid", "Train"]

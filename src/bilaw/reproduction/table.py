@@ -17,6 +17,7 @@ from bilaw.reproduction.figures import Figure, Seeds, gather, seeds_in
 from bilaw.reproduction.hypotheses import hypotheses
 from bilaw.reproduction.inference import Mean, apart, mean, speedup
 from bilaw.reproduction.plan import Cell, cells, times
+from bilaw.runs import Run
 from bilaw.settings import values_of
 from bilaw.version import __version__
 
@@ -44,6 +45,7 @@ def tabulate(table: Table, scale: str, out: Path, on: Setting | None = None) -> 
         "scale": scale,
         "scale means": SCALES[scale],
         "command": _command(table, scale, held.values(), on),
+        "machines": sorted({_machine(path) for one in held.values() for path in one.learnt.values()}),
         "metrics": list(table.metrics),
         "columns": columns,
         "hypotheses": [one.as_json() for one in hypotheses(table.name, held, fast)],
@@ -67,6 +69,14 @@ def _command(table: Table, scale: str, held: Iterable[Seeds], on: Setting | None
     seeds = max(measured, default=0) + 1
     moved = f" --on {on}" if on and table.movable else ""
     return f"bilaw reproduce {table.name} --scale {scale} --seeds {seeds}{moved}"
+
+
+def _machine(folder: Path) -> str:
+    """Return what a run was trained on, in words."""
+    about = Run(folder).environment()
+    device, threads = about["device"], about["threads"]
+    model = f" ({device['model']})" if device["model"] else ""
+    return f"{device['name']}{model}, {threads} thread{'s' * (threads > 1)}, PyTorch {about['versions']['torch']}"
 
 
 def _column(table: Table, place: Place, scale: str) -> dict[str, Any]:

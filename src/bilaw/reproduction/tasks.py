@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from bilaw.config import Config
 from bilaw.evaluation.plan import SAMPLES
@@ -114,7 +115,14 @@ class Evaluate:
 
     def done(self, out: Path) -> bool:
         """Tell whether there is nothing left to do."""
-        return read_result(out / self.folder / self.place) is not None
+        return self.result(out) is not None
+
+    def result(self, out: Path) -> dict[str, Any] | None:
+        """Return what was measured; None while it is not, or where that cannot be read."""
+        try:
+            return read_result(out / self.folder / self.place)
+        except ValueError:
+            return None  # whoever does the task finds out why
 
     def attacks(self, out: Path) -> list[str]:
         """Return the attacks with the paths of the runs they take weight networks from."""

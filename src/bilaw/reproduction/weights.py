@@ -36,7 +36,7 @@ def hardness(folder: Path) -> Mean | None:
 def spearman(a: Array, b: Array) -> float | None:
     """Return the correlation of ranks, ties sharing theirs; None where one of the two does not vary.
 
-    >>> spearman(np.array([1.0, 2.0, 2.0, 4.0]), np.array([4.0, 3.0, 3.0, 1.0]))
+    >>> round(spearman(np.array([1.0, 2.0, 2.0, 4.0]), np.array([4.0, 3.0, 3.0, 1.0])), 6)
     -1.0
     """
     if len(a) < 4:
