@@ -34,11 +34,8 @@ def method(name: str, base: Config | None = None) -> Config:
     return replace(base, loss=replace(base.loss, name=loss), scheme=replace(base.scheme, name=scheme))
 
 
-def name_of(config: Config) -> str:
-    """Return the name of the method that settings make, or of its two parts.
-
-    >>> name_of(method("mail-trades")), name_of(replace(method("mart"), scheme=method("bilaw").scheme))
-    ('mail-trades', 'mart-learned')
-    """
+def names(config: Config) -> tuple[str, str, str]:
+    """Return data, model and method as one speaks of them."""
+    of_method = {parts: name for name, parts in METHODS.items()}
     pair = config.loss.name, config.scheme.name
-    return {parts: name for name, parts in METHODS.items()}.get(pair, "-".join(pair))
+    return config.data.name, config.model.name, of_method.get(pair, "-".join(pair))

@@ -19,7 +19,7 @@ from bilaw.config import Config
 from bilaw.evaluation.plan import SAMPLES
 from bilaw.evaluation.store import read_result
 from bilaw.evaluation.suites import USUAL
-from bilaw.recipes.methods import name_of
+from bilaw.recipes.methods import names
 from bilaw.recipes.protocol import Measure
 from bilaw.runs import Run
 from bilaw.settings import values_of
@@ -45,9 +45,9 @@ def digest(held: object) -> str:
 
 def folder_of(config: Config) -> str:
     """Return the name of a run's folder, which says what it is: data, model, ball, method, seed, and a hash of all."""
-    words = (config.data.name, config.model.name, config.attack.norm, f"{config.attack.eps:g}")
-    name = "-".join((*words, name_of(config), f"seed{config.seed}"))
-    return f"{re.sub(r'[^0-9A-Za-z.-]+', '-', name)[:120].strip('-.')}-{key(config)}"
+    data, model, method = (re.sub(r"[^0-9A-Za-z.-]+", "-", part).strip("-.")[:40] for part in names(config))
+    ball = f"{config.attack.norm}-{config.attack.eps:g}"
+    return f"{data}-{model}-{ball}-{method}-seed{config.seed}-{key(config)}"
 
 
 @dataclass(frozen=True)

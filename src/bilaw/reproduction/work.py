@@ -24,7 +24,7 @@ from bilaw.evaluation.evaluate import evaluate
 from bilaw.evaluation.measure import Watch as EvaluationWatch
 from bilaw.evaluation.trained import trained
 from bilaw.files import explained, write_text
-from bilaw.recipes.methods import name_of
+from bilaw.recipes.methods import names
 from bilaw.reproduction.steps import time_steps
 from bilaw.reproduction.tasks import Evaluate, Task, Time, Train
 from bilaw.runs import Run
@@ -121,7 +121,7 @@ def _evaluate(task: Evaluate, out: Path, threads: int, tell: Tell, stopped: list
         out=run.path / task.place,
         watch=EvaluationWatch(work=work, note=lambda text: tell("note", text)),
         name=run.path.name,
-        about={"method": name_of(config), "seed": config.seed},
+        about={"method": names(config)[2], "seed": config.seed},
     )
 
 
