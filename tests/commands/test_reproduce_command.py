@@ -71,6 +71,9 @@ def test_the_list_shows_rows_settings_and_cost_and_starts_nothing(
         (["mnist", "--out", "a\0b"], "NUL"),
         (["mnist", "--out", "file"], "is a file"),
         (["--page", "x.md", "--results", "none"], "--results"),
+        (["--page", "", "--results", "."], "the name of a file"),
+        (["mnist", "--results", ""], "--results"),
+        (["mnist", "--only", "tiny-cnn/linf/at", "--on", "x"], "--on"),
         (["mnist", "--speeds", "1"], "did you mean --seeds"),
     ],
 )

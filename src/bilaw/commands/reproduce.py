@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Do what is left to do, and print the tables."""
     if arguments.page is not None:
         return _page(arguments)
-    names = _names(arguments.tables)
+    names = _names([ALL] if arguments.list and not arguments.tables else arguments.tables)
     look_up("--scale", arguments.scale, SCALES)
     on = None if arguments.on is None else Setting.parse(arguments.on, "--on")
     if on is not None and not any(TABLES[name].movable for name in names):
@@ -79,15 +79,18 @@ def run(arguments: argparse.Namespace) -> int:
     seeds = whole("--seeds", arguments.seeds) or 0
     if not 1 <= seeds <= MOST_SEEDS:
         refuse("--seeds", arguments.seeds, f"a whole number from 1 to {MOST_SEEDS}")
+    asked = None if arguments.jobs is None else whole("--jobs", arguments.jobs)
+    if asked == 0:
+        refuse("--jobs", arguments.jobs, "a whole number >= 1")
     only = [pattern for pattern in (arguments.only or "").split(",") if pattern]
     found = [cell for name in names for cell in cells(TABLES[name], arguments.scale, on)]
     chosen = choose(found, only)
     if arguments.list:
-        listing(Console(), chosen, seeds, Path(arguments.out), on)
+        listing(Console(), chosen, seeds, Path(arguments.out), on, asked)
         return 0
     out = _folder("--out", arguments.out)
-    status = 0 if arguments.tables_only else _work(tasks(chosen, seeds, on), out, arguments)
-    folder = _folder("--results", arguments.results) if arguments.results else out / "tables"
+    folder = out / "tables" if arguments.results is None else _folder("--results", arguments.results)
+    status = 0 if arguments.tables_only else _work(tasks(chosen, seeds, on), out, asked, arguments.scale)
     for name in dict.fromkeys(cell.table.name for cell in chosen):
         _show(name, arguments.scale, out, folder, on)
     return status
@@ -111,21 +114,18 @@ def _folder(option: str, asked: str) -> Path:
     return folder
 
 
-def _work(found: dict[str, Task], out: Path, arguments: argparse.Namespace) -> int:
+def _work(found: dict[str, Task], out: Path, asked: int | None, scale: str) -> int:
     """Work off the grid; return 1 if anything failed."""
     todo = [task for task in found.values() if not task.done(out)]
     if not todo:
         return 0
     _check_data(todo)
-    asked = None if arguments.jobs is None else whole("--jobs", arguments.jobs)
-    if asked == 0:
-        refuse("--jobs", arguments.jobs, "a whole number >= 1")
     jobs, threads = cost.crew(len(todo), asked, torch.cuda.is_available())
     costs = {task.name: cost.seconds(task, threads) for task in todo}
     memory = {task.name: cost.memory(task, threads) for task in todo}
     with explained(out):
         out.mkdir(parents=True, exist_ok=True)
-    title = f"scale {arguments.scale}, {jobs} at a time"
+    title = f"scale {scale}, {jobs} at a time"
     with overview(Console(), title, found, costs, jobs) as watch:
         grid = Grid(out.absolute(), found, jobs, threads, lambda task: memory.get(task.name, 0.0), cost.free(), watch)
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, so that all is saved
@@ -174,7 +174,9 @@ def _draw(runs: Sequence[Path], page: Path) -> None:
 
 
 def _page(arguments: argparse.Namespace) -> int:
-    folder = Path(arguments.results or Path(arguments.out) / "tables")
+    folder = Path(arguments.out) / "tables" if arguments.results is None else _folder("--results", arguments.results)
+    if not is_name(arguments.page) or Path(arguments.page).is_dir():
+        refuse("--page", arguments.page, "the name of a file")
     results.write(folder, Path(arguments.page))
     print(f"{arguments.page}: the tables of {folder}")
     return 0

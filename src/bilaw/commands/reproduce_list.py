@@ -19,11 +19,13 @@ from bilaw.settings import values_of
 WIDE = 10_000  # off a terminal there is no width to fold to
 
 
-def listing(console: Console, chosen: Sequence[Cell], seeds: int, out: Path, on: Setting | None) -> None:
+def listing(
+    console: Console, chosen: Sequence[Cell], seeds: int, out: Path, on: Setting | None, asked: int | None
+) -> None:
     """Print it."""
     found = tasks(chosen, seeds, on)
     todo = {name: task for name, task in found.items() if not task.done(out)}
-    jobs, threads = cost.crew(max(len(todo), 1), None, torch.cuda.is_available())
+    jobs, threads = cost.crew(max(len(todo), 1), asked, torch.cuda.is_available())
     costs = {name: cost.seconds(task, threads) for name, task in found.items()}
     wide = console if console.is_terminal else Console(width=WIDE)
     shown: set[tuple[str, Setting]] = set()

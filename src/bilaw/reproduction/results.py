@@ -16,9 +16,9 @@ from bilaw.reproduction.table import SCHEMA
 HEAD = """\
 # Results of our own
 
-Made by `bilaw reproduce --page {page} --results {folder}` out of the JSON files there, which hold every figure seed by
-seed; not to be edited. [reproduce.md](reproduce.md) tells how the figures come about, how they are tested, and how to
-make them anew.
+Not to be edited: `bilaw reproduce --page {page} --results {folder}` makes this page out of the JSON files
+there, which hold every figure seed by seed. [reproduce.md](reproduce.md) tells how the figures come about, how they are
+tested, and how to make them anew.
 """
 
 
