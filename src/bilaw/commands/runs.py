@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     console = Console()
     # Off a terminal there is no width to fold to: one line a run, for whatever reads it.
     (console if console.is_terminal else Console(width=ONE_LINE)).print(table)
-    print("clean, robust: accuracy on the select split, at the epoch with the best PGD accuracy there")
+    print("clean, robust: accuracy on the select split, at the epoch with the best PGD accuracy there (plain: clean)")
     return 0
 
 

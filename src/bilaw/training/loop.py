@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bilaw.algorithm import Method, Record, bilaw_step, weighted_step
-from bilaw.training.build import build_method
+from bilaw.training.build import build_loss, build_method
 from bilaw.training.guards import Diverged, Interrupted, Look, at_chance, overfits
 from bilaw.training.judge import judge
 from bilaw.training.keepers import Keeper, Tensors, peak_mib
@@ -182,7 +182,8 @@ class Loop:
             return
         if here.peak is None or look.robust > here.peak.robust:
             here.peak = look
-        if here.best is not None and look.robust <= here.best.robust:
+        aim = "robust" if build_loss(self.config.loss).attacked else "clean"  # what plain training is after
+        if here.best is not None and getattr(look, aim) <= getattr(here.best, aim):
             here.waited += 1
             return
         about = {"epoch": str(epoch.epoch + 1), "clean": f"{epoch.clean:.4f}", "robust": f"{epoch.robust:.4f}"}
