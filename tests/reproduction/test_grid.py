@@ -61,6 +61,19 @@ def test_cells_that_are_killed_go_on_to_the_same_table(whole, tmp_path):
     assert table(tmp_path / "grid", tmp_path / "tables") == whole[2]
 
 
+def test_a_cell_that_is_asked_to_stop_by_others_is_gone_on_with(tmp_path):
+    struck = []
+
+    def react(event, grid):
+        if event.kind == "at" and not struck:
+            struck.append(event.task.name)
+            os.kill(grid.running[event.task.name].process.pid, signal.SIGTERM)
+
+    grid, events = small_grid(tmp_path, "fc1/l2/bilaw", react=react)
+    assert set(grid.run().values()) == {"done"}
+    assert kinds(events, "killed") == struck
+
+
 def test_a_cell_that_is_killed_again_and_again_is_reported_and_the_rest_is_done(tmp_path):
     def react(event, grid):
         if event.kind == "begun" and "-bilaw-" in event.task.name:

@@ -203,7 +203,9 @@ def test_an_unreliable_figure_decides_nothing(tmp_path):
     place, one = rows[0]
     doubted = replace(one, figures={"pgd": [replace(one.figures["pgd"][0], reliable=False)]})
     held = {(place, "bilaw"): doubted, (place, "at"): rows[1][1]}
-    assert hypotheses("mnist", held, {}) == []
+    (found,) = hypotheses("mnist", held, {})
+    assert (found.verdict, found.difference) == ("undecided", None)
+    assert "unreliable" in found.test
 
 
 def test_a_speedup_is_held_against_the_papers(worked):

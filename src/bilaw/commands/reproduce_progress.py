@@ -18,7 +18,7 @@ from bilaw.reproduction.grid import Event
 from bilaw.reproduction.tasks import Evaluate, Task, Train
 
 EVERY = 60.0  # seconds between plain lines on what is running
-ENDS = ("done", "found", "failed", "left", "stopped")
+ENDS = ("done", "found", "failed", "left")
 VERBS = {Train: "train", Evaluate: "evaluate"}
 
 

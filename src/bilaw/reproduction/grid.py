@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from bilaw.reproduction.tasks import Evaluate, Task, Time
-from bilaw.reproduction.work import BUSY, DONE, FAILED, STOPPED, work
+from bilaw.reproduction.work import BUSY, DONE, FAILED, work
 
 LIVES = 3  # times that a task is begun whose process is killed
 PAUSE = 10.0  # seconds before a task is asked for again that another command is at
@@ -26,7 +26,7 @@ PRELOADED = "bilaw.reproduction.preloaded"
 
 
 class Event(NamedTuple):
-    """What happened to a task: begun, at, note, done, found (done before), failed, killed, busy, stopped, left."""
+    """What happened to a task: begun, at, note, done, found (done before), failed, killed, busy, left."""
 
     kind: str
     task: Task
@@ -150,9 +150,7 @@ class Grid:
             self.watch(Event("busy", one.task, (first,)))
         elif one.said and one.said[0] == FAILED:
             self._end(name, str(one.said[1]), Event("failed", one.task, one.said[1:]))
-        elif one.said and one.said[0] == STOPPED:
-            self._end(name, "stopped", Event("stopped", one.task))
-        elif self.lives[name] < LIVES:
+        elif self.lives[name] < LIVES:  # killed, or asked to stop by somebody else than us
             self.watch(Event("killed", one.task, (code,)))
         else:
             why = f"its process was killed {LIVES} times, at last with status {code}"

@@ -77,8 +77,17 @@ def _better(place: Place, rows: Mapping[str, Seeds]) -> Iterator[Hypothesis]:
                 a, b = rows[first], rows[second]
                 claim = f"{a.cell.row.title} over {b.cell.row.title}: {METRICS[metric]}"
                 pairs = _paired(a.figures[metric], b.figures[metric])
-                if pairs := [both for both in pairs if not any(one.reliable is False for one in both)]:
-                    yield _compared(claim, place, pairs)
+                sound = [both for both in pairs if not any(one.reliable is False for one in both)]
+                if sound:
+                    yield _compared(claim, place, sound)
+                elif pairs:
+                    yield _doubtful(claim, place, pairs)
+
+
+def _doubtful(claim: str, place: Place, pairs: Sequence[tuple[Figure, Figure]]) -> Hypothesis:
+    """Return what figures say that are unreliable: nothing."""
+    seeds, why = tuple(a.seed for a, _ in pairs), "none: the audit calls the figures unreliable"
+    return Hypothesis(claim, str(place.ours), UNDECIDED, None, None, None, None, seeds, why)
 
 
 def _paired(a: Sequence[Figure], b: Sequence[Figure]) -> list[tuple[Figure, Figure]]:
