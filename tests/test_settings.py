@@ -46,6 +46,7 @@ SPECIAL: dict[str, st.SearchStrategy[Any]] = {
     "scheme.burn_in": SHARE,
     "optim.momentum": st.floats(0, 1, exclude_max=True),
     "optim.ema": st.floats(0.001, 0.999),
+    "optim.warmup": st.floats(0.001, 1),
     "compute.threads": st.integers(1, 1024),
     "guard.drop": SHARE,
     "guard.min_ess": SHARE,

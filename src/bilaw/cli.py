@@ -11,13 +11,21 @@ from pathlib import Path
 import torch
 
 from bilaw import __version__
-from bilaw.commands import compare, data, demo, evaluate, runs, train
+from bilaw.commands import compare, data, demo, evaluate, reproduce, runs, train
 from bilaw.commands.parser import Parser
 from bilaw.errors import Refused, user_frame
 from bilaw.memory import keep_freed
 from bilaw.training.guards import Diverged
 
-COMMANDS = {"demo": demo, "data": data, "train": train, "evaluate": evaluate, "compare": compare, "runs": runs}
+COMMANDS = {
+    "demo": demo,
+    "data": data,
+    "train": train,
+    "evaluate": evaluate,
+    "compare": compare,
+    "runs": runs,
+    "reproduce": reproduce,
+}
 
 
 def build_parser() -> Parser:

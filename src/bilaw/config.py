@@ -62,6 +62,7 @@ class DataConfig(Checked):
     root: str | None = setting(None, "folder of downloaded data sets (auto: $BILAW_DATA, else the user's cache)")
     meta: int | None = setting(None, "held-out samples that mu learns from (auto: 1000, at most 15 %)")
     select: int | None = setting(None, "held-out samples that choose the epoch (auto: 1000, at most 15 %)")
+    train: int | None = setting(None, "samples to learn from, balanced over the classes (auto: all not held out)")
     split_seed: int = setting(0, "seed of the two held-out splits, kept apart from the run's own")
     augment: bool | None = setting(None, "random crop and mirror (auto: what the data set says)")
 
@@ -70,7 +71,7 @@ class DataConfig(Checked):
         text("data.name", self.name)
         if self.root is not None:
             optional_text("data.root", self.root)
-        for name in ("meta", "select"):
+        for name in ("meta", "select", "train"):
             if getattr(self, name) is not None:
                 whole_at_least(f"data.{name}", getattr(self, name), 2)
         check_seed("data.split_seed", self.split_seed)
@@ -219,6 +220,7 @@ class OptimConfig(Checked):
     momentum: float = setting(0.9, "SGD's momentum")
     weight_decay: float = setting(2e-4, "SGD's weight decay")
     schedule: str = setting("piecewise", "piecewise (a tenth from 30 % and from 60 %), cosine or one-cycle")
+    warmup: float | None = setting(None, "first share of the epochs, in which lr rises linearly from 0 (auto: none)")
     clip: float | None = setting(None, "largest norm of theta's gradient (auto: no clipping)")
     ema: float | None = setting(None, "decay of an average of theta, which is then judged and kept (auto: none)")
 
@@ -231,6 +233,8 @@ class OptimConfig(Checked):
             refuse("optim.momentum", self.momentum, "a number from 0 up to, but not including, 1")
         number_at_least("optim.weight_decay", self.weight_decay, 0)
         look_up("optim.schedule", self.schedule, SCHEDULES)
+        if self.warmup is not None and not 0 < number_at_least("optim.warmup", self.warmup, 0) <= 1:
+            refuse("optim.warmup", self.warmup, "a share of the epochs, above 0 and at most 1")
         if self.clip is not None:
             number_at_least("optim.clip", self.clip, 0, above=True)
         if self.ema is not None and not 0 < number_at_least("optim.ema", self.ema, 0) < 1:

@@ -22,7 +22,7 @@ PerSample = Callable[[Mapping[str, Tensor]], Tensor]
 
 def exact(f: PerSample, theta: Mapping[str, Tensor], v: Mapping[str, Tensor]) -> Tensor:
     """Return d f(theta + h v) / dh at h = 0 by forward-mode differentiation: (B,)."""
-    _load_forward_mode()
+    load_forward_mode()
     # Of attention's kernels only the one made of plain operations has a forward-mode rule.
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), forward_ad.dual_level():
         dual = {name: _dual(p.detach(), v[name]) for name, p in theta.items()}
@@ -60,7 +60,7 @@ _parts: Callable[[Tensor], tuple[Tensor, Tensor | None]] = forward_ad.unpack_dua
 
 
 @cache
-def _load_forward_mode() -> None:
+def load_forward_mode() -> None:
     """Let PyTorch load its forward-mode rules, once, without the deprecation warning it gives itself."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)

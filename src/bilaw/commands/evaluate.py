@@ -13,7 +13,7 @@ from torch import nn
 
 from bilaw import runs
 from bilaw.commands.evaluate_progress import evaluation_progress
-from bilaw.commands.train import RUNS, names
+from bilaw.commands.train import RUNS
 from bilaw.config import ComputeConfig
 from bilaw.datasets.data import Dataset, shape_of
 from bilaw.datasets.table import load as load_data
@@ -24,10 +24,11 @@ from bilaw.evaluation.plan import SAMPLES, Plan
 from bilaw.evaluation.result import describe
 from bilaw.evaluation.store import read_result
 from bilaw.evaluation.suites import SINGLE, USUAL
+from bilaw.evaluation.trained import trained
 from bilaw.models.own import load_model
 from bilaw.models.weights import load_weights
+from bilaw.recipes.methods import names
 from bilaw.settings import number_or_fraction
-from bilaw.training.pretrained import load_omega
 from bilaw.weighting import Omega
 
 DESCRIPTION = """\
@@ -72,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Measure, and print what came of it."""
     target = _target(arguments)
     plan = target.plan(arguments)
-    threads = _whole("--threads", arguments.threads)
+    threads = whole("--threads", arguments.threads)
     compute = ComputeConfig(device=arguments.device, precision=arguments.precision, threads=threads)
     out = Path(arguments.out) if arguments.out else target.folder(plan)
     console = Console()
@@ -88,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
                 attacks=plan.attacks,
                 samples=plan.samples,
                 seed=plan.seed,
-                batch=_whole("--batch", arguments.batch),
+                batch=whole("--batch", arguments.batch),
                 audit=plan.audit,
                 points=plan.points,
                 omega=target.omega,
@@ -123,14 +124,14 @@ class Target:
             eps = number_or_fraction("--eps", arguments.eps)
         if eps is None:
             refuse("--eps", None, "the radius of the ball, such as 0.1 or 8/255: nothing else says it here")
-        samples = None if arguments.samples == "all" else _whole("--samples", arguments.samples)
+        samples = None if arguments.samples == "all" else whole("--samples", arguments.samples)
         return Plan(
             eps,
             arguments.norm or norm or "linf",
             tuple(name for name in arguments.attacks.split(",") if name),
             samples,
-            _whole("--seed", arguments.seed) or 0,
-            audit=_whole("--audit", arguments.audit) or 0,
+            whole("--seed", arguments.seed) or 0,
+            audit=whole("--audit", arguments.audit) or 0,
             points=arguments.points,
         )
 
@@ -160,17 +161,13 @@ def _target(arguments: argparse.Namespace) -> Target:
 
 
 def _of_run(run: runs.Run, arguments: argparse.Namespace) -> Target:
-    config = run.config()
     if not run.best.is_file():
         refuse("TARGET", str(run.path), "a run with a best epoch; this one has none yet")
+    config = run.config()
     data = _data(arguments.data or config.data.name, config.data.root)
     if arguments.data is None and data.test is None:
         refuse("--data", None, f"data to measure on: {data.name} has no test half, and the run was trained on the rest")
-    model = load_model(arguments.model or config.model.name, shape_of(data.test or data.train), len(data.classes), 0)
-    load_weights(model, run.best)
-    omega = load_omega(run.path, len(data.classes)) if run.omega.is_file() else None
-    if omega is None and config.scheme.network is not None:
-        omega = load_omega(config.scheme.network, len(data.classes))
+    model, omega = trained(run, data, arguments.model)
     return Target(run.path.name, model, data, run, omega)
 
 
@@ -181,7 +178,8 @@ def _data(name: str, root: str | None) -> Dataset:
     return data
 
 
-def _whole(option: str, text: str | None) -> int | None:
+def whole(option: str, text: str | None) -> int | None:
+    """Return a whole number typed as such, refusing anything else."""
     if text is None:
         return None
     if not text.isdecimal():

@@ -14,8 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from bilaw import runs
-from bilaw.commands.train import RUNS, names
+from bilaw.commands.train import RUNS
 from bilaw.errors import refuse
+from bilaw.recipes.methods import names
 
 ONE_LINE = 10_000  # columns, more than any run's
 
@@ -59,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     console = Console()
     # Off a terminal there is no width to fold to: one line a run, for whatever reads it.
     (console if console.is_terminal else Console(width=ONE_LINE)).print(table)
-    print("clean, robust: accuracy on the select split, at the epoch with the best PGD accuracy there")
+    print("clean, robust: accuracy on the select split, at the epoch with the best PGD accuracy there (plain: clean)")
     return 0
 
 

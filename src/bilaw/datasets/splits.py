@@ -16,7 +16,7 @@ CLASS_SHARE = 0.25  # and at most this share of its smallest class: splits are b
 
 
 class Split(NamedTuple):
-    """Three disjoint, sorted int64 index tensors that together cover the training set."""
+    """Three disjoint, sorted int64 index tensors that together cover the training set, unless less is asked for."""
 
     train: Tensor  # theta learns from these
     meta: Tensor  # the weight network mu learns from these
@@ -54,11 +54,19 @@ def about_sizes(y: Tensor, classes: int, learns: bool) -> list[str]:
     return [f"{small}: {what} {size} samples{' each' * learns}, not {usual}; {settings} would set it"]
 
 
-def split(y: Tensor, classes: int, meta: int | None = None, select: int | None = None, seed: int = 0) -> Split:
+def split(
+    y: Tensor,
+    classes: int,
+    meta: int | None = None,
+    select: int | None = None,
+    seed: int = 0,
+    train: int | None = None,
+) -> Split:
     """Return the train, meta and select indices of a training set with labels `y` (N,).
 
     `select` depends on the seed and its own size only, never on `meta`: a method without a meta set
-    (`meta=0`) selects on the same samples as one with it. None stands for `fitting_size`.
+    (`meta=0`) selects on the same samples as one with it. None stands for `fitting_size`; of `train`, for all that
+    is left. A smaller `train` is the same with and without a meta set, too.
 
     >>> parts = split(torch.arange(60) % 3, classes=3, meta=6, select=9)
     >>> [len(part) for part in parts], torch.bincount(parts.meta % 3).tolist()
@@ -71,6 +79,7 @@ def split(y: Tensor, classes: int, meta: int | None = None, select: int | None =
     both = [(name, size) for name, size in (("data.meta", meta), ("data.select", select)) if size]
     want_select = quotas(select, classes, seed, "select")
     want_meta = quotas(meta, classes, seed, "meta")
+    want_train = None if train is None else quotas(train, classes, seed, "train")
     parts: tuple[list[Tensor], list[Tensor], list[Tensor]] = ([], [], [])
     for c in range(classes):
         s, m, held = int(want_select[c]), int(want_meta[c]), int(counts[c])
@@ -82,7 +91,12 @@ def split(y: Tensor, classes: int, meta: int | None = None, select: int | None =
                 f"samples and would give {s} to select and {m} to meta",
             )
         own = shuffled_class(y, c, seed)
-        for part, piece in zip(parts, (own[s + m :], own[s : s + m], own[:s]), strict=True):
+        first = s + m  # of those to train on, which are the last: they do not depend on how many come before
+        if want_train is not None:
+            first = held - int(want_train[c])
+            if first < s + m:
+                refuse("data.train", train, f"at most what every class has left; class {c} has {held - s - m} samples")
+        for part, piece in zip(parts, (own[first:], own[s : s + m], own[:s]), strict=True):
             part.append(piece)
     return Split(*(torch.cat(part).sort().values for part in parts))
 

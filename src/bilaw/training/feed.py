@@ -30,7 +30,7 @@ def feed(samples: Samples, classes: int, augment: bool, config: Config, device: 
     Methods without a meta set train on its samples. Held-out batches are not augmented: they stand for test data.
     """
     data, optim, learns = config.data, config.optim, config.scheme.learns
-    parts = split(samples.y, classes, data.meta if learns else 0, data.select, data.split_seed)
+    parts = split(samples.y, classes, data.meta if learns else 0, data.select, data.split_seed, data.train)
     sizes = [data.select, *([data.meta] if learns else [])]
     notes = about_sizes(samples.y, classes, learns) if None in sizes else []
     held = store(samples, device)

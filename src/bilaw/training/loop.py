@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from bilaw.algorithm import Method, Record, bilaw_step, weighted_step
-from bilaw.training.build import build_method
+from bilaw.training.build import build_loss, build_method
 from bilaw.training.guards import Diverged, Interrupted, Look, at_chance, overfits
 from bilaw.training.judge import judge
 from bilaw.training.keepers import Keeper, Tensors, peak_mib
-from bilaw.training.schedule import SCHEDULES
+from bilaw.training.schedule import rate
 from bilaw.training.setup import Setup
 from bilaw.training.standing import Standing
 from bilaw.training.watch import Epoch, Watch
@@ -117,7 +117,8 @@ class Loop:
 
     def _lr(self, step: int) -> float:
         optim = self.config.optim
-        return SCHEDULES[optim.schedule](optim.lr, self.here.epoch, optim.epochs, step / len(self.train))
+        part = step / len(self.train)
+        return rate(optim.schedule, optim.lr, self.here.epoch, optim.epochs, part, optim.warmup)
 
     def _remembers(self) -> bool:
         every = self.config.log.weights_every
@@ -181,7 +182,8 @@ class Loop:
             return
         if here.peak is None or look.robust > here.peak.robust:
             here.peak = look
-        if here.best is not None and look.robust <= here.best.robust:
+        aim = "robust" if build_loss(self.config.loss).attacked else "clean"  # what plain training is after
+        if here.best is not None and getattr(look, aim) <= getattr(here.best, aim):
             here.waited += 1
             return
         about = {"epoch": str(epoch.epoch + 1), "clean": f"{epoch.clean:.4f}", "robust": f"{epoch.robust:.4f}"}

@@ -29,3 +29,13 @@ def one_cycle(lr: float, epoch: int, epochs: int, part: float) -> float:
 
 Schedule = Callable[[float, int, int, float], float]
 SCHEDULES: dict[str, Schedule] = {"piecewise": piecewise, "cosine": cosine, "one-cycle": one_cycle}
+
+
+def rate(schedule: str, lr: float, epoch: int, epochs: int, part: float, warmup: float | None = None) -> float:
+    """Return the learning rate after `part` of `epoch`; it rises to the schedule's own over the share `warmup`.
+
+    >>> [round(rate("cosine", 0.1, epoch, 10, 0.0, warmup=0.2), 3) for epoch in (0, 1, 2)]
+    [0.0, 0.049, 0.09]
+    """
+    risen = 1.0 if warmup is None else min(1.0, (epoch + part) / (warmup * epochs))
+    return SCHEDULES[schedule](lr, epoch, epochs, part) * risen
