@@ -13,6 +13,7 @@ best.safetensors     the classifier's best epoch on *select*, as a state_dict
 omega.safetensors    its weight network, where one was learned
 tensorboard/         event files
 evaluation/          what `bilaw evaluate` found out (evaluation/store.py knows the names in it)
+analysis/            what `bilaw report` found out (analysis/probe.py knows the names in it)
 loggers.json         how Weights & Biases and MLflow call the run, so that a resumed one goes on there
 lock                 held by the process at work on the run, and let go by the system when that ends
 """
@@ -115,6 +116,11 @@ class Run:
     def evaluation(self) -> Path:
         """Return the folder of the run's evaluation."""
         return self.path / "evaluation"
+
+    @property
+    def analysis(self) -> Path:
+        """Return the folder of what reports had to compute."""
+        return self.path / "analysis"
 
     @property
     def events(self) -> Path:

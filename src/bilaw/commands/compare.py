@@ -13,9 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from bilaw import runs
-from bilaw.commands.train import RUNS, names
+from bilaw.commands.train import RUNS
 from bilaw.errors import refuse
 from bilaw.evaluation.compare import LEVEL, Cell, Comparison, Difference, Judged, compare, open_judged
+from bilaw.recipes.methods import names
 from bilaw.settings import to_toml
 
 WIDE = 10_000  # off a terminal there is no width to fold to: one line a row, for whatever reads it

@@ -13,7 +13,7 @@ from torch import nn
 
 from bilaw import runs
 from bilaw.commands.evaluate_progress import evaluation_progress
-from bilaw.commands.train import RUNS, names
+from bilaw.commands.train import RUNS
 from bilaw.config import ComputeConfig
 from bilaw.datasets.data import Dataset, shape_of
 from bilaw.datasets.table import load as load_data
@@ -26,6 +26,7 @@ from bilaw.evaluation.store import read_result
 from bilaw.evaluation.suites import SINGLE, USUAL
 from bilaw.models.own import load_model
 from bilaw.models.weights import load_weights
+from bilaw.recipes.methods import names
 from bilaw.settings import number_or_fraction
 from bilaw.training.pretrained import load_omega
 from bilaw.weighting import Omega

@@ -14,8 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from bilaw import runs
-from bilaw.commands.train import RUNS, names
+from bilaw.commands.train import RUNS
 from bilaw.errors import refuse
+from bilaw.recipes.methods import names
 
 ONE_LINE = 10_000  # columns, more than any run's
 

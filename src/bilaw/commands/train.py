@@ -24,7 +24,7 @@ from bilaw.config import Config
 from bilaw.effects import without_effect
 from bilaw.errors import Refused, look_up, refuse
 from bilaw.files import LONGEST, explained, is_folder, is_name
-from bilaw.recipes.methods import METHODS
+from bilaw.recipes.methods import METHODS, names
 from bilaw.settings import override, parse_file, settings, to_toml, values_of
 from bilaw.training.fit import Interrupted, fit
 
@@ -146,13 +146,6 @@ def run_name(config: Config) -> str:
     """
     words = (re.sub(r"[^\w.]+", "-", Path(part).stem).strip("-.") or "run" for part in names(config))
     return "-".join(word[:WORD] for word in words)
-
-
-def names(config: Config) -> tuple[str, str, str]:
-    """Return data, model and method as one speaks of them."""
-    of_method = {parts: name for name, parts in METHODS.items()}
-    pair = config.loss.name, config.scheme.name
-    return config.data.name, config.model.name, of_method.get(pair, "-".join(pair))
 
 
 def existing_folder(asked: str) -> Path:

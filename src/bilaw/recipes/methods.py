@@ -32,3 +32,10 @@ def method(name: str, base: Config | None = None) -> Config:
     loss, scheme = look_up("method", name, METHODS)
     base = base or Config()
     return replace(base, loss=replace(base.loss, name=loss), scheme=replace(base.scheme, name=scheme))
+
+
+def names(config: Config) -> tuple[str, str, str]:
+    """Return data, model and method as one speaks of them."""
+    of_method = {parts: name for name, parts in METHODS.items()}
+    pair = config.loss.name, config.scheme.name
+    return config.data.name, config.model.name, of_method.get(pair, "-".join(pair))
