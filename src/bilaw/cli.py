@@ -11,12 +11,20 @@ from pathlib import Path
 import torch
 
 from bilaw import __version__
-from bilaw.commands import compare, data, demo, evaluate, runs, train
+from bilaw.commands import compare, data, demo, evaluate, report, runs, train
 from bilaw.commands.parser import Parser
 from bilaw.errors import Refused, user_frame
 from bilaw.training.guards import Diverged
 
-COMMANDS = {"demo": demo, "data": data, "train": train, "evaluate": evaluate, "compare": compare, "runs": runs}
+COMMANDS = {
+    "demo": demo,
+    "data": data,
+    "train": train,
+    "evaluate": evaluate,
+    "compare": compare,
+    "report": report,
+    "runs": runs,
+}
 
 
 def build_parser() -> Parser:

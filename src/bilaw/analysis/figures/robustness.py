@@ -29,7 +29,7 @@ def scores_data(studies: Sequence[Study]) -> dict[str, Any]:
 
 @styled
 def scores(studies: Sequence[Study]) -> Drawn:
-    """Draw clean and robust accuracies with 95 % intervals, a row an attack; an unreliable one is hollow and says so."""
+    """Draw accuracies with 95 % intervals, a row an attack; an unreliable one is hollow and says so."""
     data = scores_data(studies)
     attacks = list(dict.fromkeys(name for held in data.values() for name in held["attack"]))
     figure, (ax,) = axes(width=5.2, height=0.9 + 0.45 * len(attacks))
