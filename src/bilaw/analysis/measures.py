@@ -61,14 +61,19 @@ def pca(values: Array, dims: int = 3) -> tuple[Array, Array, Array]:
     """
     k = values.shape[1]
     centred = values.astype(np.float64) - values.mean(axis=0)
-    variances, vectors = np.linalg.eigh(centred.T @ centred)
-    axes = vectors[:, ::-1].T[:dims]
+    if len(centred) < k:  # the same variances, out of the smaller matrix
+        variances, points = np.linalg.eigh(centred @ centred.T)
+        vectors = centred.T @ points[:, ::-1][:, :dims]
+        axes = (vectors / np.maximum(np.linalg.norm(vectors, axis=0), 1e-300)).T
+    else:
+        variances, vectors = np.linalg.eigh(centred.T @ centred)
+        axes = vectors[:, ::-1].T[:dims]
     axes = axes * np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])[:, None]
     axes = np.vstack([axes, np.zeros((dims - len(axes), k))])
     held = np.clip(variances[::-1], 0, None)
     total = held.sum()
     share = np.zeros(dims)
-    share[: min(dims, k)] = held[:dims] / total if total > 0 else 0.0
+    share[: min(dims, len(held))] = held[:dims] / total if total > 0 else 0.0
     return centred @ axes.T, axes, share
 
 

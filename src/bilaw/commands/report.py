@@ -30,7 +30,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "report",
         help="write an interactive page of one run or several, and figures for papers",
-        description="Write one self-contained HTML page of runs: curves, accuracies, confusions, weights, every sample. "
+        description="Write one self-contained HTML page of runs: curves, accuracies, mistakes, weights, all samples. "
         "What no file of a run tells (logits, adversarial points) is computed once and kept in its folder.",
     )
     parser.add_argument("folders", metavar="RUN", nargs="+", help="a run's folder, or its name in runs/")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from base64 import b64encode
 from collections.abc import Sequence
+from functools import cache
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
@@ -76,6 +77,7 @@ def check_out(out: Path) -> None:
                 refuse("--out", str(out), "a new file, or an earlier report: this is neither")
 
 
+@cache
 def plotly() -> str:
     """Return the plotting library as it comes with its Python package, deflated."""
     found = find_spec("plotly")

@@ -31,7 +31,7 @@ OF_RUNS: dict[str, Callable[[Sequence[Study]], Any]] = {
 }
 OF_RUN: dict[str, Callable[[Study], Any]] = {
     "audit": training.audit_data,
-    "confusion": errors.confusion_data,
+    "confusion": lambda one: _confusion(errors.confusion_data(one)),
     "weights": weighing.distribution_data,
     "progress": weighing.progress_data,
     "omega": weighing.omega_data,
@@ -106,6 +106,13 @@ def about(one: Study, pool: int | None) -> dict[str, Any]:
         "weighs": one.weight is not None,
         "figures": {name: told(number, one) for name, number in OF_RUN.items()} | {"schemes": _schemes(one)},
     }
+
+
+def _confusion(data: dict[str, Any]) -> dict[str, Any]:
+    """Return confusions; of many classes those alone that a matrix shows."""
+    shown = errors.most_mistaken(data["adversarial"])
+    counts = {name: data[name][np.ix_(shown, shown)] for name in ("clean", "adversarial")}
+    return {**counts, "which": shown, "classes": [data["classes"][c] for c in shown], "of": len(data["classes"])}
 
 
 def _schemes(one: Study) -> Any:

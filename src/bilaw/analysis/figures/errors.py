@@ -16,7 +16,7 @@ CLASSES = 25  # that a drawn matrix shows at most: those that are mistaken most
 
 
 def ranks_data(studies: Sequence[Study]) -> dict[str, Any]:
-    """Return how often the adversarial class was the i-th runner-up: run -> "rank", "count" (k-1,), training's "eps"."""
+    """Return how often the adversarial class was the i-th runner-up: run -> "rank" and "count" (k-1,), "eps"."""
     made = {}
     for one in (study for study in studies if study.probe is not None):
         count = adversarial_ranks(one.seen.logits.numpy(), one.seen.logits_adv.argmax(1).numpy())

@@ -75,7 +75,8 @@ def cost_data(studies: Sequence[Study]) -> dict[str, Any]:
             "ms a step": float(np.median(steps)) if steps else None,
             "peak MiB": max(peaks, default=None),
         }
-    return made
+    timed = any((held["seconds"] > 0).any() for held in made.values())
+    return made if timed else missing("Nothing has been timed yet.")
 
 
 @styled

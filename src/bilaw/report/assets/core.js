@@ -40,7 +40,7 @@ const isNumber = value => typeof value === "number" && Number.isFinite(value);
 const percent = (value, digits = 1) => (isNumber(value) ? (100 * value).toFixed(digits) + " %" : "–");
 const points = value => (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(100 * value).toFixed(1);
 const number = (value, digits = 3) => (isNumber(value) ? (Object.is(value, -0) ? "0" : Number(value.toPrecision(digits)).toString().replace("-", "−")) : "–");
-const count = value => Math.round(value).toLocaleString("en").replace(/,/g, " ");
+const count = value => Math.round(value).toLocaleString("en");
 const seconds = value => (!isNumber(value) ? "–" : value >= 3600 ? number(value / 3600, 3) + " h" : value >= 60 ? number(value / 60, 3) + " min" : number(value, 3) + " s");
 
 let facts = null; // as payload.py tells them
@@ -74,7 +74,8 @@ async function unpack() {
     const columns = run.pool === null ? null : await columnsOf(`run-${i}`, run.columns);
     runs.push({ ...run, index: i, columns, pool: run.pool === null ? null : pools[run.pool] });
   }
-  state.b = runs.length > 1 ? 1 : null;
+  state.a = Math.max(0, runs.findIndex(run => run.weighs)); // the first whose weights there are to see
+  state.b = runs.length > 1 ? (state.a ? 0 : 1) : null;
 }
 
 async function library() {

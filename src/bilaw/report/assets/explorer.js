@@ -6,7 +6,7 @@ const VERDICT_MARKS = ["✗", "✓", "–", ""];
 const explorer = { order: [], at: 0, sort: "place", down: false, filter: {} };
 
 function explore() {
-  const part = section("samples", "Samples", "The lightest and heaviest samples of the first run chosen above, then every sample: filter, sort by a column, and look. Arrow keys move through the rows.");
+  const part = section("samples", "Samples", "The lightest and heaviest samples of the first run chosen above, then every sample: filter, sort by a column, and look. “Then for” is what a sample is taken for under PGD-20, “held for” how many of its 20 steps it stayed right. Arrow keys move through the rows.");
   gallery(part);
   explorer.filters = el("div", { class: "filters", role: "group", "aria-label": "Filters" });
   explorer.told = el("p", { id: "told", role: "status", class: "sentence" });
@@ -18,7 +18,7 @@ function explore() {
   explorer.whole = el("div", {}, el("h3", {}, "All samples"), explorer.filters, explorer.told, el("div", { class: "explorer" }, explorer.view, explorer.detail));
   part.append(explorer.empty, explorer.whole);
   whenChosen(startExplorer);
-  whenPictured.push(() => explorer.run && fillRows(true));
+  whenPictured.push(() => explorer.run && (fillRows(true), showDetail(explorer.order[explorer.at])));
 }
 
 // What a row shows: its name, how it is sorted, how it is told.
@@ -28,14 +28,14 @@ function columnsShown(run) {
   return [
     { key: "clean", name: "clean", picture: true },
     { key: "adv", name: "attacked", picture: true },
-    { key: "place", name: "#", value: row => run.pool.place[row], told: row => String(run.pool.place[row]) },
+    { key: "place", name: "#", wide: "3.4rem", value: row => run.pool.place[row], told: row => String(run.pool.place[row]) },
     { key: "label", name: "class", value: row => run.pool.y[row], told: row => className(run, run.pool.y[row]) },
     { key: "predicted", name: "taken for", value: numbers("predicted"), told: row => className(run, held.predicted[row]), wrong: row => held.predicted[row] !== run.pool.y[row] },
-    { key: "adversarial", name: "under PGD-20", value: numbers("adversarial"), told: row => className(run, held.adversarial[row]), wrong: row => held.adversarial[row] !== run.pool.y[row] },
-    held.weight && { key: "weight", name: "weight", value: numbers("weight"), told: row => number(held.weight[row]) },
-    { key: "margin", name: "margin", value: numbers("margin"), told: row => number(held.margin[row], 2) },
-    { key: "adversarial margin", name: "adv. margin", value: numbers("adversarial margin"), told: row => number(held["adversarial margin"][row], 2) },
-    { key: "survived", name: "held for", value: numbers("survived"), told: row => `${held.survived[row]} of 20` },
+    { key: "adversarial", name: "then for", value: numbers("adversarial"), told: row => className(run, held.adversarial[row]), wrong: row => held.adversarial[row] !== run.pool.y[row] },
+    held.weight && { key: "weight", name: "weight", wide: "4.4rem", value: numbers("weight"), told: row => number(held.weight[row]) },
+    { key: "margin", name: "margin", wide: "4.4rem", value: numbers("margin"), told: row => number(held.margin[row], 2) },
+    { key: "adversarial margin", name: "attacked margin", wide: "4.8rem", value: numbers("adversarial margin"), told: row => number(held["adversarial margin"][row], 2) },
+    { key: "survived", name: "held for", wide: "4.6rem", value: numbers("survived"), told: row => `${held.survived[row]} of 20` },
     attack && { key: "verdict", name: shared ? "A" : attack, value: row => verdictOf(run, row), told: row => verdictWord(run, row) },
     attack && shared && { key: "verdict b", name: "B", value: row => verdictOf(shared, row), told: row => verdictWord(shared, row) },
   ].filter(Boolean);
@@ -94,10 +94,10 @@ function buildFilters(run, attacks = Object.keys(run.attacks).filter(name => nam
   if (other) verdicts.push(["only a", `only ${short(run.name, 18)} robust`], ["only b", `only ${short(other.name, 18)} robust`], ["both", "both robust"], ["neither", "neither robust"]);
   const breakers = attack ? run.attacks[attack] : [];
   explorer.filters.replaceChildren(
-    picker("class", "label", classes, Number), picker("taken for", "predicted", classes, Number), picker("under PGD-20", "adversarial", classes, Number),
+    picker("class", "label", classes, Number), picker("taken for", "predicted", classes, Number), picker("under PGD-20 for", "adversarial", classes, Number),
     ...(attacks.length ? [picker("attack", "attack", attacks.map(name => [name, name])), picker("verdict", "verdict", verdicts)] : []),
     ...(breakers.length > 1 ? [picker("broken by", "by", [["", "any"], ...breakers.map(name => [name, name])])] : []),
-    ...(run.columns.weight ? [range("weight", "weight")] : []), range("adv. margin", "adversarial margin"),
+    ...(run.columns.weight ? [range("weight", "weight")] : []), range("attacked margin", "adversarial margin"),
     el("button", { type: "button", id: "clear", onclick: () => { explorer.filter = { attack: explorer.filter.attack }; buildFilters(run); apply(); } }, "Clear"),
   );
 }
@@ -132,7 +132,7 @@ function apply() {
   explorer.told.textContent = `${count(explorer.order.length)} of ${count(all)} samples of ${run.pool.name} (${run.pool.half})`;
   buildHead(sorted);
   explorer.body.style.height = `${explorer.order.length * HIGH}px`;
-  explorer.view.style.setProperty("--columns", explorer.shown.map(column => (column.picture ? "52px" : "minmax(4.2rem, 1fr)")).join(" "));
+  explorer.view.style.setProperty("--columns", explorer.shown.map(column => (column.picture ? "62px" : column.wide || "minmax(4.6rem, 1fr)")).join(" "));
   explorer.view.setAttribute("aria-rowcount", explorer.order.length + 1);
   explorer.at = Math.max(0, Math.min(explorer.at, explorer.order.length - 1));
   fillRows(true);

@@ -98,11 +98,13 @@ function galleryOf(run) {
   if (!run.pool) return [el("p", { class: "empty" }, run.notes.join(" ") || "This run was not probed.")];
   const weight = run.columns.weight, values = weight || run.columns["adversarial margin"].map(m => -m);
   const rows = [...run.columns.known.keys()].filter(row => run.columns.known[row]).sort((i, j) => values[i] - values[j] || i - j);
-  const told = weight ? ["Lightest samples", "Heaviest samples"] : ["Largest adversarial margins", "Smallest adversarial margins"];
+  const titles = weight ? ["Lightest samples", "Heaviest samples"] : ["Largest adversarial margins", "Smallest adversarial margins"];
   const lede = weight ? [] : [el("p", { class: "note" }, `${run.method} gives these samples no weights of their own, so they are in the order of their adversarial margins.`)];
-  const key = el("p", { class: "note" }, `Of ${run.name}. From above: clean, attacked, difference at full contrast. Below: the class, → what it is taken for, ⇝ what it is taken for under PGD-20.`);
+  const key = el("p", { class: "note" }, `Of ${run.name}. From above: clean, attacked, difference at full contrast. Below: the class, → what it is taken for, ⇝ what it is taken for under PGD-20, and its ${weight ? "weight" : "adversarial margin"}.`);
   const card = row => el("li", {}, el("button", { type: "button", title: describeSample(run, row), onclick: () => showSamples({}, row) },
     el("span", { class: "three-up" }, pictured(run, row, "clean"), pictured(run, row, "adversarial"), pictured(run, row, "difference")),
-    el("span", { class: "words" }, className(run, run.pool.y[row]), el("br"), el("span", { class: run.columns.predicted[row] === run.pool.y[row] ? "" : "wrong" }, `→ ${className(run, run.columns.predicted[row])}`), el("br"), el("span", { class: run.columns.adversarial[row] === run.pool.y[row] ? "" : "wrong" }, `⇝ ${className(run, run.columns.adversarial[row])}`), el("br"), `${weight ? "weight" : "margin"} ${number(weight ? weight[row] : run.columns["adversarial margin"][row], 4)}`)));
-  return [key, ...lede].concat([rows.slice(0, EXTREMES), rows.slice(-EXTREMES).reverse()].flatMap((some, i) => [el("h3", {}, told[i]), el("ul", { class: "gallery" }, some.map(card))]));
+    el("span", { class: "words" }, words(row))));
+  const told = row => [[className(run, run.pool.y[row]), false], ...[["→", "predicted"], ["⇝", "adversarial"]].map(([sign, key]) => [`${sign} ${className(run, run.columns[key][row])}`, run.columns[key][row] !== run.pool.y[row]]), [number(weight ? weight[row] : run.columns["adversarial margin"][row], 4), false]];
+  const words = row => told(row).map(([text, wrong]) => el("span", { class: wrong ? "wrong" : "" }, text));
+  return [key, ...lede].concat([rows.slice(0, EXTREMES), rows.slice(-EXTREMES).reverse()].flatMap((some, i) => [el("h3", {}, titles[i]), el("ul", { class: "gallery" }, some.map(card))]));
 }

@@ -200,17 +200,21 @@ function drawCurve(key, format) {
     if (key === "robust" && at >= 0) traces.push({ x: [held.best + 1], y: [held[key][at]], type: "scatter", mode: "markers", marker: { color: style.line.color, symbol: "circle-open", size: 14, line: { width: 2 } }, showlegend: false, hoverinfo: "skip" });
   }
   const rows = names.flatMap(name => data[name].epoch.map((epoch, i) => [name, epoch + 1, number(data[name][key][i], 5)]));
-  const layout = { xaxis: axis("epoch"), yaxis: axis("", { tickformat: format, ...(key === "lr" ? { type: "log", dtick: 1 } : {}) }) };
+  const own = { lr: { type: "log", dtick: 1 }, ess: { range: [0, 1.05] }, seconds: { rangemode: "tozero" } };
+  const few = Math.max(...names.map(name => data[name].epoch.length)) <= 12;
+  const layout = { xaxis: axis("epoch", few ? { dtick: 1 } : {}), yaxis: axis("", { tickformat: format, ...own[key] }) };
   return { traces, layout, table: { head: ["run", "epoch", key], rows } };
 }
 
 function drawCost() {
-  const data = facts.figures.cost, names = Object.keys(data);
+  const data = facts.figures.cost;
+  if (data.missing) return data;
+  const names = Object.keys(data);
   const phases = [...new Set(names.flatMap(name => data[name].phase))];
-  const traces = names.map(name => ({ type: "bar", orientation: "h", y: data[name].phase.map(shown), x: data[name].seconds, name: shown(name), marker: bars(place(name)), text: data[name].seconds.map(seconds), textposition: "auto", hovertemplate: "%{y}: %{text}<extra></extra>" }));
+  const traces = names.map(name => ({ type: "bar", orientation: "h", y: data[name].phase.map(shown), x: data[name].seconds, name: shown(name), marker: bars(place(name)), text: data[name].seconds.map(seconds), textposition: "outside", cliponaxis: false, textfont: { color: css("--soft"), size: 11 }, hovertemplate: "%{y}: %{text}<extra></extra>" }));
   const words = names.map(name => `${name}: ${number(data[name]["ms a step"], 3)} ms a step, at most ${isNumber(data[name]["peak MiB"]) ? count(data[name]["peak MiB"]) : "–"} MiB`).join("; ");
   const rows = names.flatMap(name => data[name].phase.map((phase, i) => [name, phase, seconds(data[name].seconds[i])]));
-  return { traces, note: `${words}. The probe is what this report had to compute itself.`, layout: { xaxis: axis("seconds", { type: "log", dtick: 1 }), yaxis: axis("", { autorange: "reversed", type: "category" }), barmode: "group" }, height: 100 + 34 * phases.length, table: { head: ["run", "phase", "time"], rows } };
+  return { traces, note: `${words}. The probe is what this report had to compute itself.`, layout: { xaxis: axis("seconds", { type: "log", dtick: 1 }), yaxis: axis("", { autorange: "reversed", type: "category" }), barmode: "group", margin: { l: 56, r: 60, t: 10, b: 44 } }, height: 100 + (14 + 18 * names.length) * phases.length, table: { head: ["run", "phase", "time"], rows } };
 }
 
 function audit() {

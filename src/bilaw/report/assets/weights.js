@@ -21,14 +21,11 @@ function drawRanks() {
   return { traces, layout: { barmode: "group", showlegend: true, xaxis: axis("rank among the clean logits (1: the runner-up)", { dtick: 1 }), yaxis: axis("samples") }, table: { head: ["run", "rank", "samples"], rows } };
 }
 
-const MATRIX = 25;
 function drawConfusion(which) {
   const run = runA(), data = run.figures.confusion;
   if (data.missing) return data;
-  const counts = data[which], k = counts.length;
-  const wrong = counts.map((row, i) => row.reduce((sum, n, j) => sum + (i === j ? 0 : n + counts[j][i]), 0));
-  const order = [...wrong.keys()].sort((i, j) => wrong[j] - wrong[i] || i - j).slice(0, MATRIX).sort((i, j) => i - j);
-  const name = c => data.classes[c], at = (i, j) => counts[order[i]][order[j]];
+  const counts = data[which], order = [...data.which.keys()];
+  const name = c => data.classes[c], at = (i, j) => counts[i][j];
   const z = order.map((_, i) => order.map((_, j) => (i === j ? null : at(i, j))));
   const top = Math.max(1, ...z.flat().filter(isNumber));
   const dim = value => (isDark() ? value > top * 0.55 : value < top * 0.55);
@@ -36,18 +33,19 @@ function drawConfusion(which) {
   const ticks = { tickvals: order.map((_, i) => i), ticktext: order.map(c => shown(short(name(c), 12))), showgrid: false, zeroline: false };
   const trace = { type: "heatmap", z, ...shades(), zmin: 0, zmax: top, xgap: 1, ygap: 1, text: order.map(i => order.map(j => `${shown(name(i))} taken for ${shown(name(j))}`)), hovertemplate: "%{text}: %{z}<extra></extra>", colorbar: { thickness: 10, outlinewidth: 0, title: { text: "mistakes", side: "right" } } };
   const hidden = { type: "scatter", mode: "markers", x: order.map((_, i) => i), y: order.map((_, i) => i), marker: { size: 26, opacity: 0 }, text: order.map(c => `${shown(name(c))} stays itself: ${count(counts[c][c])}`), hovertemplate: "%{text}<extra></extra>", showlegend: false };
-  const open = (i, j) => showSamples({ label: order[i], [which === "clean" ? "predicted" : "adversarial"]: order[j] });
+  const open = (i, j) => showSamples({ label: data.which[i], [which === "clean" ? "predicted" : "adversarial"]: data.which[j] });
   const clicked = point => (point.curveNumber === 0 ? open(point.pointIndex[0], point.pointIndex[1]) : open(point.pointIndex, point.pointIndex));
   const cell = (i, j) => el("button", { type: "button", "aria-label": `${name(order[i])} taken for ${name(order[j])}: ${at(i, j)} samples`, onclick: () => open(i, j) }, count(at(i, j)));
   const rows = order.map((c, i) => [name(c), ...order.map((_, j) => (at(i, j) ? cell(i, j) : "0"))]);
-  const many = order.length < k ? ` The ${MATRIX} of ${k} classes that are mistaken most are shown.` : "";
+  const many = order.length < data.of ? ` The ${order.length} of ${data.of} classes that are mistaken most are shown.` : "";
   const layout = { annotations, showlegend: false, margin: { l: 90, r: 10, t: 10, b: 80 }, xaxis: axis(which === "clean" ? "taken for" : "taken for, under PGD-20", { ...ticks, tickangle: -45 }), yaxis: axis("class", { ...ticks, autorange: "reversed" }) };
   return { traces: [trace, hidden], layout, clicked, note: `${run.name}. Click a cell to see its samples; the table below has the same as buttons. The diagonal, what stays itself, is left uncoloured.${many}`, table: { head: ["class ＼ taken for", ...order.map(name)], rows, matrix: true } };
 }
 
 function weighing() {
   const part = section("weights", "Weights", "What the method did about fragile samples. A weight of 1 means as much as all others. Figures are of the first run chosen above.");
-  const held = grid(part);
+  const held = grid(part), none = el("p", { class: "empty", id: "weightless" });
+  part.append(none);
   const half = el("select", { "aria-label": "Which samples", onchange: () => redraw([made[0]]) }, el("option", { value: "held-out" }, "held-out samples"), el("option", { value: "training" }, "training samples, last epoch recorded"));
   const label = el("select", { "aria-label": "Class of the sample", onchange: () => redraw([made[2]]) });
   const heuristic = el("select", { "aria-label": "Heuristic", onchange: () => redraw([made[3]]) }, [["mail", "MAIL"], ["gairat", "GAIRAT"], ["wmmr", "WMMR"]].map(([value, name]) => el("option", { value }, name)));
@@ -61,7 +59,12 @@ function weighing() {
   whenChosen(() => {
     const found = runA().figures.omega;
     label.replaceChildren(...(found.labels || []).map(c => el("option", { value: c }, found.labels.length > 1 ? found.classes[c] : "every class")));
-    redraw(made);
+    const why = runA().figures.schemes.missing;
+    const bare = why && ["weights", "progress", "omega"].every(name => runA().figures[name].missing);
+    none.hidden = !bare;
+    none.textContent = bare ? `${runA().name}: ${why}` : "";
+    held.hidden = Boolean(bare);
+    if (!bare) redraw(made);
   });
 }
 
