@@ -1,6 +1,7 @@
 """Every figure's numbers against an independent computation on a small run; every figure is drawn."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -201,7 +202,7 @@ def test_budget_counts_whom_every_smaller_ball_left(learned, model):
     assert data["radius"].tolist() == pytest.approx([EPS * f for f in (0, 0.25, 0.5, 0.75, 1, 1.5, 2, 3)])
     assert data["accuracy"].tolist() == pytest.approx([row.float().mean().item() for row in robust])
     assert robust[0].tolist() == (learned.seen.logits.argmax(1) == learned.seen.y).tolist()
-    assert all(bool((after <= before).all()) for before, after in zip(robust, robust[1:], strict=False))
+    assert all(bool((after <= before).all()) for before, after in pairwise(robust))
     assert (data["low"] <= data["accuracy"]).all()
     assert (data["accuracy"] <= data["high"]).all()
     # An attack of our own, one step of sign, may not break what is said to hold by more than a few.

@@ -17,7 +17,7 @@ def drawn(seed=0, n=200, k=7):
 
 
 def test_the_confusion_matrix_is_scikit_learns():
-    rng, logits, y = drawn()
+    _, logits, y = drawn()
     found = measures.confusion(y, logits.argmax(1), 7)
     assert found.tolist() == confusion_matrix(y, logits.argmax(1), labels=range(7)).tolist()
 

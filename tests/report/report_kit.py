@@ -11,7 +11,7 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
 sys.path.append(str(Path(__file__).parent.parent / "analysis"))
-import analysis_kit  # noqa: E402
+import analysis_kit
 
 CHROMIUM, DRIVER = (shutil.which(name) for name in ("chromium", "chromedriver"))
 FLAGS = (

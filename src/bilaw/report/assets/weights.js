@@ -38,7 +38,7 @@ function drawConfusion(which) {
   const cell = (i, j) => el("button", { type: "button", "aria-label": `${name(order[i])} taken for ${name(order[j])}: ${at(i, j)} samples`, onclick: () => open(i, j) }, count(at(i, j)));
   const rows = order.map((c, i) => [name(c), ...order.map((_, j) => (at(i, j) ? cell(i, j) : "0"))]);
   const many = order.length < data.of ? ` The ${order.length} of ${data.of} classes that are mistaken most are shown.` : "";
-  const layout = { annotations, showlegend: false, margin: { l: 90, r: 10, t: 10, b: 80 }, xaxis: axis(which === "clean" ? "taken for" : "taken for, under PGD-20", { ...ticks, tickangle: -45 }), yaxis: axis("class", { ...ticks, autorange: "reversed" }) };
+  const layout = { annotations, showlegend: false, margin: { l: 90, r: 10, t: 10, b: 80 }, xaxis: axis(which === "clean" ? "taken for" : "taken for, under PGD-20", { ...ticks, tickangle: -45, range: [-0.5, order.length - 0.5] }), yaxis: axis("class", { ...ticks, range: [order.length - 0.5, -0.5] }) };
   return { traces: [trace, hidden], layout, clicked, note: `${run.name}. Click a cell to see its samples; the table below has the same as buttons. The diagonal, what stays itself, is left uncoloured.${many}`, table: { head: ["class ＼ taken for", ...order.map(name)], rows, matrix: true } };
 }
 
