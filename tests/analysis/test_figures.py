@@ -1,6 +1,7 @@
 """Every figure's numbers against an independent computation on a small run; every figure is drawn."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -116,7 +117,7 @@ def test_distributions_are_quantiles_of_each_class(learned):
     y = learned.seen.y.numpy()
     for c in (0, 9):
         assert data["held-out"][c] == pytest.approx(np.percentile(learned.weight[y == c], (5, 25, 50, 75, 95)))
-    raw = np.fromfile(learned.run.path / "weights.f16", "<f2").reshape(4, 3, -1)
+    raw = np.fromfile(learned.run.path / "weights.f16", "<f2").reshape(4, 4, -1)
     train = learned.run.splits()["train"]
     labels = load("digits").train.y[train].numpy()
     last = raw[3, 0].astype(float)
@@ -124,23 +125,37 @@ def test_distributions_are_quantiles_of_each_class(learned):
     assert data["epoch"] == 3
 
 
+def history(one, values):
+    raw = np.fromfile(one.run.path / "weights.f16", "<f2").astype(float)
+    return raw.reshape(4, values, -1), one.run.splits()["train"].tolist()
+
+
 def test_progress_follows_the_same_samples_through_the_file(learned):
     data = analysis.progress(learned, count=6).data
-    raw = np.fromfile(learned.run.path / "weights.f16", "<f2").reshape(4, 3, -1).astype(float)
-    order = learned.run.splits()["train"].tolist()
-    counted = 0
-    for name, sign in (("clean", 1), ("adversarial", -1)):
-        rows = [order.index(place) for place in data[f"{name} places"]]
-        assert data[name] == pytest.approx(raw[:, 0, rows])
-        assert (sign * raw[3, 2, rows] >= 0).all()
-        counted += data[f"{name} count"]
-        kind = raw[3, 2] > 0 if sign > 0 else raw[3, 2] <= 0
-        assert data[f"{name} bands"][2] == pytest.approx(np.nanpercentile(raw[2, 0, kind], (10, 50, 90)))
-    assert counted == len(order)
+    raw, order = history(learned, 4)
+    clean, adversarial = data["panels"]
+    assert clean["places"].tolist() == adversarial["places"].tolist()
+    rows = [order.index(place) for place in clean["places"]]
+    for panel, value in ((clean, 0), (adversarial, 3)):
+        assert panel["weight"] == pytest.approx(raw[:, value, rows])
+        assert panel["bands"][2] == pytest.approx(np.percentile(raw[2, value], (10, 50, 90)))
+        assert panel["count"] == len(order)
     # 4 epochs: the learning rate falls from 30 % and from 60 % on, in epochs 2 and 3.
     rates = [line["lr"] for line in lines(learned, "metrics.jsonl") if "lr" in line]
     assert data["steps"] == [i for i in range(1, 4) if rates[i] < rates[i - 1] / 2]
     assert data["steps"]
+
+
+def test_a_history_of_one_weight_alone_is_parted_by_what_held(learned):
+    raw, order = history(learned, 4)
+    names = ("weight", "clean margin", "adversarial margin")
+    values = {name: raw[:, i].astype(np.float32) for i, name in enumerate(names)}
+    panels = weighing.progress_data(replace(learned, history=learned.history._replace(values=values)))["panels"]
+    assert sum(panel["count"] for panel in panels) == len(order)
+    for panel, sign in zip(panels, (1, -1), strict=True):
+        rows = [order.index(place) for place in panel["places"]]
+        assert (sign * raw[3, 2, rows] >= 0).all()
+        assert panel["weight"] == pytest.approx(raw[:, 0, rows])
 
 
 def test_the_weight_function_is_the_network_on_its_way(learned):

@@ -75,7 +75,7 @@ def cost_data(studies: Sequence[Study]) -> dict[str, Any]:
             "ms a step": float(np.median(steps)) if steps else None,
             "peak MiB": max(peaks, default=None),
         }
-    timed = any((held["seconds"] > 0).any() for held in made.values())
+    timed = any(sum(line["seconds"] for line in one.timing) > 0 or one.probe is not None for one in studies)
     return made if timed else missing("Nothing has been timed yet.")
 
 

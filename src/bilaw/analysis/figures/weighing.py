@@ -12,8 +12,10 @@ from bilaw.analysis.drawn import COLOURS, DASHES, MARKERS, Drawn, axes, styled
 from bilaw.analysis.measures import Array, quantiles, rank_correlation
 from bilaw.analysis.study import Study, labels, missing
 from bilaw.rng import seed_of
+from bilaw.runs import ADVERSARIAL_WEIGHT
 
 FOLLOWED = 30  # samples of each kind whose weights are followed
+BANDS = (0.1, 0.5, 0.9)
 DROP = 2.0  # a learning rate that falls by this factor is a step worth marking
 CLASSES = 40
 HEURISTICS = {"mail": "MAIL", "gairat": "GAIRAT", "wmmr": "WMMR"}
@@ -72,51 +74,58 @@ def rate_steps(one: Study) -> list[int]:
 
 
 def progress_data(one: Study, count: int = FOLLOWED) -> dict[str, Any]:
-    """Return the weights of fixed training samples over the epochs: "clean" those that PGD left right in the end,
-    "adversarial" those that it turned; (epoch, sample), and bands (epoch, 3) of the 10, 50 and 90 % quantiles of all.
+    """Return the weights of fixed training samples over the epochs: "epoch", "steps" of the learning rate, "panels".
+
+    The panels are the weights of the clean samples and of their adversarial variants; of runs that noted only the one
+    weight that training used, those of samples that held under the last epoch's attack, and of those that fell. Each
+    has "weight" (epoch, sample), "places", "count", and "bands" (epoch, 3): the 10, 50 and 90 % quantiles of all.
     """
     if one.history is None:
         missing("This run kept no weight history (log.weights_every = 0, or its file is gone).")
     if one.config.scheme.name == "uniform":
         missing(f"{one.method} weighs all samples the same in every epoch.")
-    weight, margin = one.history.values["weight"], one.history.values["adversarial margin"]
-    last = np.isfinite(margin).any(axis=1).nonzero()[0]
-    if not len(last):
-        missing("No epoch of the weight history holds adversarial margins.")
-    turned = margin[last[-1]]
-    drawn = np.random.default_rng(seed_of(0, "followed") % 2**32)
-    data: dict[str, Any] = {"epoch": one.history.epoch, "steps": rate_steps(one)}
-    for name, which in (("clean", turned > 0), ("adversarial", turned <= 0)):
-        places = np.flatnonzero(which)
-        chosen = np.sort(drawn.permutation(places)[:count])
-        data[name] = weight[:, chosen]
-        data[f"{name} places"] = one.history.place[chosen]
-        bands = [
-            np.nanquantile(row, (0.1, 0.5, 0.9)) if np.isfinite(row).any() else 3 * (np.nan,)
-            for row in weight[:, places]
-        ]
-        data[f"{name} bands"] = np.array(bands, dtype=np.float64).reshape(-1, 3)
-        data[f"{name} count"] = len(places)
-    return data
+    values, n = one.history.values, len(one.history.place)
+    if ADVERSARIAL_WEIGHT in values:
+        everyone = np.ones(n, dtype=bool)
+        own = one.omega.margin_from if one.omega else one.config.scheme.margin_from
+        parts = [(f"{own} samples", values["weight"], everyone)]
+        parts += [("adversarial variants", values[ADVERSARIAL_WEIGHT], everyone)] if own == "clean" else []
+    else:
+        margin = values["adversarial margin"]
+        known = np.isfinite(margin).any(axis=1).nonzero()[0]
+        if not len(known):
+            missing("No epoch of the weight history holds adversarial margins.")
+        last = margin[known[-1]]
+        kinds = (("hold under attack", last > 0), ("fall under attack", last <= 0))
+        parts = [(name, values["weight"], which) for name, which in kinds]
+    panels = [_panel(name, weight, which, one.history.place, count) for name, weight, which in parts]
+    return {"epoch": one.history.epoch, "steps": rate_steps(one), "panels": panels}
+
+
+def _panel(name: str, weight: Array, which: Array, place: Array, count: int) -> dict[str, Any]:
+    """Return some of the samples `which`, the same whatever their weights, and the quantiles of all of them."""
+    rows = np.flatnonzero(which)
+    chosen = np.sort(np.random.default_rng(seed_of(0, "followed") % 2**32).permutation(rows)[:count])
+    bands = [np.nanquantile(row, BANDS) if np.isfinite(row).any() else 3 * (np.nan,) for row in weight[:, rows]]
+    shown = {"name": name, "weight": weight[:, chosen], "places": place[chosen], "count": len(rows)}
+    return {**shown, "bands": np.array(bands, dtype=np.float64).reshape(-1, 3)}
 
 
 @styled
 def progress(one: Study, count: int = FOLLOWED) -> Drawn:
     """Draw the weights of fixed samples over the epochs, with the learning-rate steps marked."""
     data = progress_data(one, count)
-    figure, made = axes(columns=2)
-    for ax, (name, told) in zip(
-        made,
-        {"clean": "right under attack in the end", "adversarial": "wrong under attack in the end"}.items(),
-        strict=True,
-    ):
-        x = data["epoch"] + 1
-        ax.plot(x, data[name], color=COLOURS[0] if name == "clean" else COLOURS[5], lw=0.5, alpha=0.4)
-        ax.plot(x, data[f"{name} bands"][:, 1], color="black", lw=1.6)
+    figure, made = axes(columns=len(data["panels"]))
+    x = data["epoch"] + 1
+    for ax, panel, colour in zip(made, data["panels"], (COLOURS[0], COLOURS[5]), strict=False):
+        ax.plot(x, panel["weight"], color=colour, lw=0.5, alpha=0.4)
+        ax.plot(x, panel["bands"][:, 1], color="black", lw=1.6)
         for step in data["steps"]:
             ax.axvline(step + 1, color="#888888", lw=0.8, ls=":")
-        ax.set(title=f"{told} ({data[f'{name} count']:,})", xlabel="epoch (dotted: learning-rate step)")
+        ax.set(title=f"{panel['name']} ({panel['count']:,})", xlabel="epoch (dotted: learning-rate step)")
         ax.set_ylabel("weight (1: as all others)")
+    for ax in made[1:]:
+        ax.sharey(made[0])
     return Drawn(figure, data)
 
 

@@ -83,18 +83,18 @@ function drawDistribution(half) {
 function drawProgress() {
   const data = runA().figures.progress;
   if (data.missing) return data;
-  const x = data.epoch.map(e => e + 1), traces = [];
-  const kinds = { clean: ["hold under attack", "--run-0", "x", "y"], adversarial: ["fall under attack", "--run-5", "x2", "y2"] };
-  for (const [kind, [name, variable, xaxis, yaxis]] of Object.entries(kinds)) {
-    const colour = css(variable), samples = data[kind][0] ? data[kind][0].length : 0;
-    for (let i = 0; i < samples; i++) traces.push({ x, y: data[kind].map(row => row[i]), xaxis, yaxis, mode: "lines", type: "scatter", line: { width: 1, color: fade(colour, 0.3) }, showlegend: false, hoverinfo: "skip" });
-    traces.push({ x, y: data[`${kind} bands`].map(row => row[1]), xaxis, yaxis, mode: "lines", type: "scatter", line: { width: 2.5, color: css("--ink") }, name, showlegend: false, hovertemplate: `median, ${name}: %{y:.3g}<extra></extra>` });
-  }
-  const shapes = data.steps.flatMap(step => ["", "2"].map(i => ({ type: "line", xref: `x${i}`, yref: "paper", x0: step + 1, x1: step + 1, y0: 0, y1: 1, line: { dash: "dot", width: 1, color: css("--soft") } })));
-  const titles = Object.entries(kinds).map(([kind, [name]], i) => ({ text: `${name} (${count(data[`${kind} count`])})`, x: i ? 0.56 : 0, xref: "paper", xanchor: "left", y: 1.02, yref: "paper", yanchor: "bottom", showarrow: false, font: { color: css("--ink"), size: 12 } }));
-  const layout = { shapes, annotations: titles, showlegend: false, margin: { l: 50, r: 10, t: 30, b: 44 }, xaxis: axis("epoch", { domain: [0, 0.46] }), xaxis2: axis("epoch", { domain: [0.54, 1], anchor: "y2" }), yaxis: axis("weight"), yaxis2: axis("", { anchor: "x2", matches: "y", showticklabels: false }) };
-  const rows = data.epoch.map((epoch, i) => [epoch + 1, ...["clean", "adversarial"].flatMap(kind => data[`${kind} bands`][i].map(value => number(value)))]);
-  return { traces, layout, note: `${runA().name}: fixed training samples, a thin line each: those that held under attack in the last epoch, and those that fell. Thick: the median of all such samples; dotted: learning-rate steps.`, table: { head: ["epoch", "hold: 10 %", "50 %", "90 %", "fall: 10 %", "50 %", "90 %"], rows } };
+  const x = data.epoch.map(e => e + 1), two = data.panels.length > 1, traces = [], layout = { showlegend: false, margin: { l: 50, r: 10, t: 30, b: 44 }, annotations: [], shapes: [] };
+  data.panels.forEach((panel, p) => {
+    const at = p ? { xaxis: "x2", yaxis: "y2" } : {}, colour = css(p ? "--run-5" : "--run-0"), samples = panel.weight[0].length;
+    for (let i = 0; i < samples; i++) traces.push({ x, y: panel.weight.map(row => row[i]), ...at, mode: "lines", type: "scatter", line: { width: 1, color: fade(colour, 0.3) }, hoverinfo: "skip" });
+    traces.push({ x, y: panel.bands.map(row => row[1]), ...at, mode: "lines", type: "scatter", line: { width: 2.5, color: css("--ink") }, hovertemplate: `median, ${panel.name}: %{y:.3g}<extra></extra>` });
+    layout.shapes.push(...data.steps.map(step => ({ type: "line", xref: p ? "x2" : "x", yref: "paper", x0: step + 1, x1: step + 1, y0: 0, y1: 1, line: { dash: "dot", width: 1, color: css("--soft") } })));
+    layout.annotations.push({ text: `${panel.name} (${count(panel.count)})`, x: p ? 0.54 : 0, xref: "paper", xanchor: "left", y: 1.02, yref: "paper", yanchor: "bottom", showarrow: false, font: { color: css("--ink"), size: 12 } });
+  });
+  Object.assign(layout, { xaxis: axis("epoch", { domain: [0, two ? 0.46 : 1] }), yaxis: axis("weight") }, two ? { xaxis2: axis("epoch", { domain: [0.54, 1], anchor: "y2" }), yaxis2: axis("", { anchor: "x2", matches: "y", showticklabels: false }) } : {});
+  const rows = data.epoch.map((epoch, i) => [epoch + 1, ...data.panels.flatMap(panel => panel.bands[i].map(value => number(value)))]);
+  const head = ["epoch", ...data.panels.flatMap(panel => ["10 %", "50 %", "90 %"].map(share => `${panel.name}: ${share}`))];
+  return { traces, layout, note: `${runA().name}: the same training samples in every epoch, a thin line each. Thick: the median of all; dotted: learning-rate steps.`, table: { head, rows } };
 }
 
 const READS = { "multiclass-margin": "margin to the rival: p(class) − p(rival)", margin: "margin", "adversarial-loss": "adversarial loss", "loss-difference": "adversarial less clean loss" };
