@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -239,3 +240,37 @@ def test_runs_of_one_name_are_told_apart_by_their_paths(trained, tmp_path):
     copied(trained / "even", tmp_path / "b")
     paths = [tmp_path / "a" / "even", tmp_path / "b" / "even"]
     assert [one.name for one in studies(paths, lambda path, name: read(path, name=name))] == list(map(str, paths))
+
+
+def test_runs_on_other_data_stand_in_one_page(tmp_path, learned):
+    data = npz(tmp_path / "two.npz", 2, 60, np.arange(30) % 2)
+    run = train(tmp_path / "run", "at", data__name=str(data), optim__epochs=1, optim__batch=16)
+    judge(run, samples=None, data=data)
+    said = survey(learned, read(run))
+    assert set(said) == {"comparison"}
+    assert list(analysis.classes([learned, read(run)]).data) == ["learned"]
+
+
+def test_an_evaluation_on_other_data_is_left_out_and_said(trained, tmp_path):
+    folder = copied(trained / "learned", tmp_path)
+    shutil.rmtree(folder / "evaluation")
+    with np.load(npz(tmp_path / "other.npz", 10, 8, np.arange(50) % 10, size=8)) as held:
+        np.savez(tmp_path / "only.npz", **held)
+    judge(folder, data=tmp_path / "only.npz", samples=None)
+    one = read(folder, samples=20)
+    assert not one.scores
+    assert any("other data than the run's" in note for note in one.notes)
+
+
+def test_logits_that_are_no_numbers_are_as_likely_everywhere(learned):
+    logits = learned.seen.logits.clone()
+    logits[3] = torch.nan
+    assert survey(replace(learned, probe=learned.seen._replace(logits=logits)))
+
+
+def test_a_ball_in_l2(tmp_path):
+    run = train(tmp_path / "run", "bilaw", attack__norm="l2", attack__eps=0.5, optim__epochs=1)
+    one = read(run, samples=50)
+    moved = one.seen.change.float().flatten(1) / 127 * one.seen.size[:, None]
+    assert moved.norm(dim=1).max() < 0.5 * 1.02
+    assert set(survey(one)) == {"comparison", "scores", "audit"}

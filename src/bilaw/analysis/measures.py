@@ -40,7 +40,8 @@ def adversarial_ranks(logits: Array, predicted: Array) -> Array:
 
 def softmax(logits: Array) -> Array:
     """Return likelihoods (n, k)."""
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    finite = np.where(np.isfinite(logits).all(axis=1, keepdims=True), logits, 0)  # no numbers: all are as likely
+    shifted = np.exp(finite - finite.max(axis=1, keepdims=True))
     likely: Array = shifted / shifted.sum(axis=1, keepdims=True)
     return likely
 

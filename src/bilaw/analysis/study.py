@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -92,7 +93,7 @@ class Study:
             missing("; ".join(self.notes) or "This run was not probed.")
         return self.probe
 
-    @property
+    @cached_property
     def weight(self) -> Array | None:
         """Return the relative weights of the run's own scheme on the probe's samples, where it has any."""
         return None if self.probe is None else weights.own(self.config, self.omega, self.probe)
@@ -118,14 +119,14 @@ def study(
     run = Run.open(path)
     config = run.config()
     notes: list[str] = []
-    results, scores, verdicts = _evaluations(run, notes)
     data = _data(config, notes)
+    results, scores, verdicts = _evaluations(run, data, notes)
     seen, omega, images = None, None, None
     if data is not None and not run.best.is_file():
         notes.append("This run has no best epoch yet, so there are no weights to look at.")
     elif data is not None and look:
         try:
-            seen, omega, images = _probed(run, config, data, results, samples, compute, watch)
+            seen, omega, images = _probed(run, config, data, results, verdicts, samples, compute, watch)
         except Refused as error:
             notes.append(f"The best weights cannot be looked at: {error}.")
     elif not look:
@@ -168,7 +169,7 @@ def _data(config: Config, notes: list[str]) -> Dataset | None:
 
 
 def _evaluations(
-    run: Run, notes: list[str]
+    run: Run, data: Dataset | None, notes: list[str]
 ) -> tuple[tuple[dict[str, Any], ...], dict[str, dict[str, Any]], dict[str, Verdict]]:
     """Return results, scores and verdicts of every finished evaluation of the first one's data and ball."""
     results: list[dict[str, Any]] = []
@@ -178,6 +179,9 @@ def _evaluations(
         result = read_result(folder)
         if result is None:
             notes.append(f"The evaluation in {folder.name} is not finished; `bilaw evaluate` goes on with it.")
+            continue
+        if data is not None and not _is_of(result, data):
+            notes.append(f"The evaluation in {folder.name} is of other data than the run's; it is left out.")
             continue
         if results and any(_asked(result)[key] != _asked(results[0])[key] for key in _asked(result)):
             notes.append(f"The evaluation in {folder.name} is of other data, weights or another ball; it is left out.")
@@ -198,6 +202,12 @@ def _evaluations(
     return tuple(results), scores, verdicts
 
 
+def _is_of(result: Mapping[str, Any], data: Dataset) -> bool:
+    """Tell whether a result is of the data's test half."""
+    told = result["data"]
+    return data.test is not None and (told["name"], told["half"], told["of"]) == (data.name, TEST, len(data.test.y))
+
+
 def _asked(result: Mapping[str, Any]) -> dict[str, Any]:
     data = result["data"]
     return {
@@ -212,11 +222,12 @@ def _probed(
     config: Config,
     data: Dataset,
     results: Sequence[Mapping[str, Any]],
+    judged: Mapping[str, Verdict],
     samples: int | None,
     compute: ComputeConfig | None,
     watch: Progress,
 ) -> tuple[Probe, Omega | None, Array]:
-    half, held, place = _samples(run, data, results, samples)
+    half, held, place = _samples(run, data, judged, samples)
     model = load_model(config.model.name, shape_of(held), len(data.classes), 0)
     load_weights(model, run.best)
     omega = _omega(run, config, len(data.classes))
@@ -245,18 +256,15 @@ def _ball(config: Config, results: Sequence[Mapping[str, Any]]) -> tuple[float, 
 
 
 def _samples(
-    run: Run, data: Dataset, results: Sequence[Mapping[str, Any]], samples: int | None
+    run: Run, data: Dataset, judged: Mapping[str, Verdict], samples: int | None
 ) -> tuple[str, Samples, torch.Tensor]:
     """Return the half, its name, and the places of the samples to look at: those that were evaluated come first."""
     if data.test is None:  # *select* is held out of training, though it chose the epoch
         select = run.splits()["select"]
         return SELECT, data.train, select if samples is None else select[:samples]
     n = len(data.test.y)
-    judged = [folder for folder in beside(run.evaluation) if read_result(folder) is not None] if results else []
-    places = [held["index"] for folder in judged if "index" in (held := read_verdicts(folder))]
-    whole = [place for place in places if len(place) and int(place.max()) < n]
-    if whole and samples is None:
-        return TEST, data.test, max(whole, key=len)
+    if judged and samples is None:
+        return TEST, data.test, torch.from_numpy(max((verdict.place for verdict in judged.values()), key=len))
     return TEST, data.test, torch.arange(min(n, samples or SAMPLES))
 
 

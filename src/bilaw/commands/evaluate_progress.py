@@ -60,7 +60,8 @@ def evaluation_progress(console: Console, title: str, *, quiet: bool = False, au
 def probe_progress(console: Console, title: str) -> Iterator[Callable[[int, int], None]]:
     """Show how many samples a report has looked at; nothing where all was known."""
     if not console.is_terminal:
-        clock, written = Clock(), [0.0]
+        clock = Clock()
+        written = [clock.now()]
 
         def step(done: int, total: int) -> None:
             clock.tick(done, total)

@@ -74,7 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     with explained(out):
         out.parent.mkdir(parents=True, exist_ok=True)
     written = page.write(read_runs, out, size)
-    told = f"{out}: {written / 1e6:.1f} MB, read in {probed:.0f} s, written in {time.monotonic() - began:.0f} s"
+    took = f"runs looked at in {probed:.0f} s, page written in {time.monotonic() - began:.0f} s"
+    told = f"{out}: {written / 1e6:.1f} MB; {took}"
     console.print(told, markup=False, highlight=False, soft_wrap=True)
     if kinds:
         folder = out.with_name(f"{out.stem}-figures")

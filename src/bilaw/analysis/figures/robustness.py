@@ -105,9 +105,13 @@ def by_class(one: Study, attack: str) -> tuple[Array, Array]:
 
 
 def classes_data(studies: Sequence[Study], attack: str | None = None) -> dict[str, Any]:
-    """Return each class's accuracy: run -> "clean" and "robust" (k, 4: accuracy, interval, n), "attack", "reliable"."""
-    made = {}
-    for one in (study for study in studies if study.probe is not None):
+    """Return each class's accuracy: run -> "clean" and "robust" (k, 4: accuracy, interval, n), "attack", "reliable".
+
+    Runs whose classes are not those of the first are left out.
+    """
+    made: dict[str, Any] = {}
+    probed = [one for one in studies if one.probe is not None]
+    for one in (one for one in probed if one.classes == probed[0].classes):
         name = attack if attack in one.verdicts else main_attack(one) or "probe"
         k, clean = len(one.classes), "clean" if "clean" in one.verdicts else None
         right = by_class(one, clean) if clean else ((one.seen.logits.argmax(1) == one.seen.y).numpy(), labels(one))

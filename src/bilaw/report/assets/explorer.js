@@ -36,8 +36,8 @@ function columnsShown(run) {
     { key: "margin", name: "margin", wide: "4.4rem", value: numbers("margin"), told: row => number(held.margin[row], 2) },
     { key: "adversarial margin", name: "attacked margin", wide: "4.8rem", value: numbers("adversarial margin"), told: row => number(held["adversarial margin"][row], 2) },
     { key: "survived", name: "held for", wide: "4.6rem", value: numbers("survived"), told: row => `${held.survived[row]} of 20` },
-    attack && { key: "verdict", name: shared ? "A" : attack, value: row => verdictOf(run, row), told: row => verdictWord(run, row) },
-    attack && shared && { key: "verdict b", name: "B", value: row => verdictOf(shared, row), told: row => verdictWord(shared, row) },
+    attack && { key: "verdict", name: shared ? short(run.name, 12) : attack, value: row => verdictOf(run, row), told: row => verdictWord(run, row) },
+    attack && shared && { key: "verdict b", name: short(shared.name, 12), value: row => verdictOf(shared, row), told: row => verdictWord(shared, row) },
   ].filter(Boolean);
 }
 

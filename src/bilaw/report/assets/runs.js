@@ -141,7 +141,8 @@ function drawClasses() {
   });
   const layout = { showlegend: true, xaxis: axis("", { tickvals: order.map((_, i) => i), ticktext: order.map(c => shown(short(first.classes[c], 14))), zeroline: false }), yaxis: axis("accuracy", { tickformat: ".0%", range: [0, 1.04] }) };
   const many = order.length < first.classes.length ? ` The ${CLASSES} least robust of ${first.classes.length} classes are shown.` : "";
-  return { traces, layout, note: `Filled: under attack, with its 95 % interval; hollow: clean.${many}`, table: { head: ["run", "class", "clean", "robust", "95 % interval", "samples"], rows } };
+  const others = names.length < runs.filter(run => run.pool).length ? " Runs on other classes are left out." : "";
+  return { traces, layout, note: `Filled: under attack, with its 95 % interval; hollow: clean.${many}${others}`, table: { head: ["run", "class", "clean", "robust", "95 % interval", "samples"], rows } };
 }
 
 function comparison() {

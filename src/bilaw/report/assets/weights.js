@@ -120,7 +120,7 @@ function drawSchemes(name) {
   const trace = { type: "scatter", mode: "markers", x: Array.from(cloud, row => run.columns.weight[row]), y: Array.from(run.columns[name]), marker: { size: 4, color: fade(colour, 0.4) }, hoverinfo: "none", showlegend: false };
   const told = isNumber(rho) ? `Spearman's rank correlation is ${rho.toFixed(2)}` : "There is no rank correlation, for one of the two never varies";
   const rows = Object.entries(data.correlation).map(([key, value]) => [key.toUpperCase(), isNumber(value) ? value.toFixed(3) : "–"]);
-  return { traces: [trace], layout: { xaxis: axis(`${run.method}'s weight`), yaxis: axis(`${name.toUpperCase()}'s weight`) }, clicked: point => showSamples({}, cloud[point.pointIndex]), hovered: (point, event) => showHover(run, cloud[point.pointIndex], event), note: `${run.name}, on the same model. ${told}, over all ${count(run.columns.known.reduce((sum, one) => sum + one, 0))} samples; ${count(cloud.length)} are shown.`, table: { head: ["heuristic", "rank correlation"], rows } };
+  return { traces: [trace], layout: { xaxis: axis(shown(`weight of ${run.method}`)), yaxis: axis(`weight of ${name.toUpperCase()}`) }, clicked: point => showSamples({}, cloud[point.pointIndex]), hovered: (point, event) => showHover(run, cloud[point.pointIndex], event), note: `${run.name}, on the same model. ${told}, over all ${count(run.columns.known.reduce((sum, one) => sum + one, 0))} samples; ${count(cloud.length)} are shown.`, table: { head: ["heuristic", "rank correlation"], rows } };
 }
 
 function drawMeans() {
