@@ -15,7 +15,7 @@ from sklearn.decomposition import PCA
 from bilaw.report.page import page
 
 PLOT = "document.querySelector('#{} .js-plotly-plot')"
-OPENS = 2.0  # seconds, METHOD's patience of a reader; a busy machine gets more, see below
+OPENS = 2.0  # seconds on a quiet machine; pictures follow
 
 
 @pytest.fixture
@@ -262,5 +262,26 @@ def test_names_with_markup_are_shown_as_they_are(browser, pair, tmp_path):
 
 
 def test_it_opens_quickly(browser, written):
-    """In the better of two tries: a test machine may be busy with something else."""
-    assert min(browser.open(written) for _ in range(2)) < 2 * OPENS
+    """In the best of three tries: a test machine may be busy with something else."""
+    seconds = []
+    for _ in range(3):
+        browser.open(written)
+        seconds.append(browser.js("performance.getEntriesByName('shown')[0].startTime") / 1000)
+    assert min(seconds) < OPENS
+
+
+def test_scrolling_draws_rows_within_a_frame_or_two(opened):
+    show(opened, "#rows")
+    opened.js("""(window.frames_ = [], ((view, last) => {
+        const turn = now => {
+            window.frames_.push(now - last);
+            last = now;
+            view.scrollTop += 300;
+            if (window.frames_.length < 40) requestAnimationFrame(turn);
+        };
+        requestAnimationFrame(turn);
+    })(document.querySelector('#rows'), performance.now()))""")
+    opened.wait("window.frames_.length >= 40")
+    frames = opened.js("window.frames_")
+    assert np.median(frames) < 50
+    assert len(shown(opened)[1]) > 5

@@ -15,7 +15,9 @@ function el(tag, attributes = {}, ...children) {
 }
 
 function bytesOf(id) {
-  const text = atob(byId(id).textContent);
+  const held = byId(id).textContent;
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(held);
+  const text = atob(held);
   const bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
   return bytes;

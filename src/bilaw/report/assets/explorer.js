@@ -1,7 +1,7 @@
 // Every sample: filter, sort, look. Rows exist only where the eye is, so ten thousand scroll like ten.
 
 const HIGH = 44; // pixels of a row, as in style.css
-const VERDICTS = ["broken", "robust", "wrong as it is", "not judged"];
+const VERDICTS = ["broken", "robust", "wrong", "not judged"];
 const VERDICT_MARKS = ["✗", "✓", "–", ""];
 const explorer = { order: [], at: 0, sort: "place", down: false, filter: {} };
 
@@ -28,14 +28,14 @@ function columnsShown(run) {
   return [
     { key: "clean", name: "clean", picture: true },
     { key: "adv", name: "attacked", picture: true },
-    { key: "place", name: "#", wide: "3.4rem", value: row => run.pool.place[row], told: row => String(run.pool.place[row]) },
+    { key: "place", name: "#", wide: "3.2rem", value: row => run.pool.place[row], told: row => String(run.pool.place[row]) },
     { key: "label", name: "class", value: row => run.pool.y[row], told: row => className(run, run.pool.y[row]) },
     { key: "predicted", name: "taken for", value: numbers("predicted"), told: row => className(run, held.predicted[row]), wrong: row => held.predicted[row] !== run.pool.y[row] },
     { key: "adversarial", name: "then for", value: numbers("adversarial"), told: row => className(run, held.adversarial[row]), wrong: row => held.adversarial[row] !== run.pool.y[row] },
-    held.weight && { key: "weight", name: "weight", wide: "4.4rem", value: numbers("weight"), told: row => number(held.weight[row]) },
-    { key: "margin", name: "margin", wide: "4.4rem", value: numbers("margin"), told: row => number(held.margin[row], 2) },
-    { key: "adversarial margin", name: "attacked margin", wide: "4.8rem", value: numbers("adversarial margin"), told: row => number(held["adversarial margin"][row], 2) },
-    { key: "survived", name: "held for", wide: "4.6rem", value: numbers("survived"), told: row => `${held.survived[row]} of 20` },
+    held.weight && { key: "weight", name: "weight", wide: "3.9rem", value: numbers("weight"), told: row => number(held.weight[row]) },
+    { key: "margin", name: "margin", wide: "3.9rem", value: numbers("margin"), told: row => number(held.margin[row], 2) },
+    { key: "adversarial margin", name: "attacked margin", wide: "4.3rem", value: numbers("adversarial margin"), told: row => number(held["adversarial margin"][row], 2) },
+    { key: "survived", name: "held for", wide: "4.3rem", value: numbers("survived"), told: row => `${held.survived[row]} of 20` },
     attack && { key: "verdict", name: shared ? short(run.name, 12) : attack, value: row => verdictOf(run, row), told: row => verdictWord(run, row) },
     attack && shared && { key: "verdict b", name: short(shared.name, 12), value: row => verdictOf(shared, row), told: row => verdictWord(shared, row) },
   ].filter(Boolean);
@@ -132,7 +132,7 @@ function apply() {
   explorer.told.textContent = `${count(explorer.order.length)} of ${count(all)} samples of ${run.pool.name} (${run.pool.half})`;
   buildHead(sorted);
   explorer.body.style.height = `${explorer.order.length * HIGH}px`;
-  explorer.view.style.setProperty("--columns", explorer.shown.map(column => (column.picture ? "62px" : column.wide || "minmax(4.6rem, 1fr)")).join(" "));
+  explorer.view.style.setProperty("--columns", explorer.shown.map(column => (column.picture ? "58px" : column.wide || "minmax(4.4rem, 1fr)")).join(" "));
   explorer.view.setAttribute("aria-rowcount", explorer.order.length + 1);
   explorer.at = Math.max(0, Math.min(explorer.at, explorer.order.length - 1));
   fillRows(true);

@@ -43,6 +43,7 @@ try {
   where();
   choose({});
   byId("main").append(el("p", { class: "note" }, `Made by bilaw ${facts.made.bilaw}. Everything is in this file; nothing is loaded from a network.`));
+  performance.mark("shown");
   await openSheets();
   document.documentElement.dataset.ready = "yes";
 } catch (error) {
