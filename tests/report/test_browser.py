@@ -15,7 +15,7 @@ from sklearn.decomposition import PCA
 from bilaw.report.page import page
 
 PLOT = "document.querySelector('#{} .js-plotly-plot')"
-OPENS = 2.0  # seconds on a quiet machine; pictures follow
+OPENS = 2.0  # seconds
 
 
 @pytest.fixture
@@ -201,6 +201,17 @@ def test_a_narrow_window_does_not_scroll_sideways(opened):
     opened.wait("document.documentElement.scrollWidth <= innerWidth")  # figures follow a moment later
 
 
+def test_what_a_choice_leaves_without_a_figure_can_be_chosen_back(opened):
+    drawn(opened, "#likelihoods")
+    boxes = opened.driver.find_elements(By.CSS_SELECTOR, "#chips input")
+    opened.js("HTMLCanvasElement.prototype.getContext = () => null")  # a browser without WebGL
+    choose(opened, "#dims", "3 dimensions")
+    assert "need WebGL" in one(opened, "#likelihoods .empty").text
+    choose(opened, "#dims", "2 dimensions")
+    assert not one(opened, "#likelihoods .empty").is_displayed()
+    assert all(box.is_enabled() for box in boxes)
+
+
 @pytest.mark.skipif("BILAW_REPORT" in os.environ, reason="compares with the small runs")
 def test_the_pages_principal_components_are_scikit_learns(opened, pair):
     drawn(opened, "#likelihoods")
@@ -262,12 +273,17 @@ def test_names_with_markup_are_shown_as_they_are(browser, pair, tmp_path):
 
 
 def test_it_opens_quickly(browser, written):
-    """In the best of three tries: a test machine may be busy with something else."""
-    seconds = []
-    for _ in range(3):
-        browser.open(written)
-        seconds.append(browser.js("performance.getEntriesByName('shown')[0].startTime") / 1000)
-    assert min(seconds) < OPENS
+    """In processor time of the page's own thread, which a busy machine does not stretch as it does the clock's."""
+
+    def spent():
+        metrics = browser.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+        return next(one["value"] for one in metrics if one["name"] == "TaskDuration")
+
+    browser.driver.get("about:blank")
+    browser.driver.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+    before = spent()
+    browser.open(written)
+    assert 0 < spent() - before < OPENS
 
 
 def test_scrolling_draws_rows_within_a_frame_or_two(opened):

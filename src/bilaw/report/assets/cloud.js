@@ -69,7 +69,7 @@ function drawCloud(dims, chosen) {
   if (dims === 3 && !webgl()) return { missing: "Three dimensions need WebGL, which this browser does not have. Two dimensions do without.", keep: true };
   const { cloud, likelihoods: likely, weight } = run.columns, k = run.pool.classes.length;
   const places = [...cloud.keys()].filter(i => !chosen.length || chosen.includes(run.pool.y[cloud[i]]));
-  if (places.length < 2) return { missing: "There are fewer than two samples of these classes." };
+  if (places.length < 2) return { missing: "There are fewer than two samples of these classes.", keep: true };
   const found = likely ? principal(places.map(i => Array.from(likely.subarray(i * k, (i + 1) * k), value => value / 65535)), dims) : { at: places.map(i => Array.from(run.columns.at.subarray(3 * i, 3 * i + dims))), share: [] };
   const shade = places.map(i => (weight ? weight[cloud[i]] : run.columns["adversarial margin"][cloud[i]]));
   const marker = { size: dims === 3 ? 3 : 6, color: shade, ...shades(true), opacity: 0.85, symbol: dims === 3 ? "circle" : places.map(i => SYMBOLS[run.pool.y[cloud[i]] % 6]), colorbar: { thickness: 10, outlinewidth: 0, title: { text: weight ? "weight" : "adversarial margin", side: "right" } } };

@@ -4,13 +4,13 @@ const CONFIG = { displayModeBar: false, displaylogo: false, responsive: true, pl
 const panels = [];
 const seen = new IntersectionObserver(entries => {
   for (const entry of entries) {
-    const panel = panels.find(one => one.plot === entry.target);
+    const panel = panels.find(one => one.figure === entry.target);
     panel.visible = entry.isIntersecting;
     if (panel.visible && panel.stale) drawPanel(panel);
   }
 }, { rootMargin: "300px" });
 
-// `draw` returns {traces, layout, table: {head, rows}, clicked, hovered} or {missing}.
+// `draw` returns {traces, layout, table: {head, rows}, clicked, hovered} or {missing, keep: the tools}.
 function addPanel(parent, { title, note, draw, height = 320, wide = false, tools = [], id = null }) {
   const plot = el("div", { class: "plot", role: "img", "aria-label": title });
   plot.style.height = `${height}px`;
@@ -24,7 +24,7 @@ function addPanel(parent, { title, note, draw, height = 320, wide = false, tools
   panel.figure = figure;
   parent.append(figure);
   panels.push(panel);
-  seen.observe(plot);
+  seen.observe(figure); // not the plot, which is not there while something is missing
   return panel;
 }
 
@@ -43,7 +43,7 @@ function drawPanel(panel) {
   panel.empty.textContent = missing || "";
   panel.details.hidden = Boolean(missing) || !drawn.table;
   panel.plot.style.display = missing ? "none" : "";
-  panel.tools.style.display = missing ? "none" : "";
+  panel.tools.style.display = missing && !drawn.keep ? "none" : "";
   if (drawn.note) panel.caption.textContent = drawn.note;
   if (missing) return;
   panel.plot.style.height = `${drawn.height || panel.height}px`;

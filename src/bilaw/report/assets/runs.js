@@ -56,7 +56,7 @@ function scoreTable() {
   };
   const rows = runs.map(run => el("tr", {}, el("th", { scope: "row" }, run.name), attacks.map(attack => cell(run, attack))));
   const head = el("tr", {}, el("th", { scope: "col" }, "accuracy, 95 % interval"), attacks.map(name => el("th", { scope: "col" }, name)));
-  return el("div", { class: "scroll" }, el("table", { class: "scores" }, el("thead", {}, head), el("tbody", {}, rows)));
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Accuracies" }, el("table", { class: "scores" }, el("thead", {}, head), el("tbody", {}, rows)));
 }
 
 function between(attack) {
