@@ -100,11 +100,11 @@ function galleryOf(run) {
   const rows = [...run.columns.known.keys()].filter(row => run.columns.known[row]).sort((i, j) => values[i] - values[j] || i - j);
   const titles = weight ? ["Lightest samples", "Heaviest samples"] : ["Largest adversarial margins", "Smallest adversarial margins"];
   const lede = weight ? [] : [el("p", { class: "note" }, `${run.method} gives these samples no weights of their own, so they are in the order of their adversarial margins.`)];
-  const key = el("p", { class: "note" }, `Of ${run.name}. From above: clean, attacked, difference at full contrast. Below: the class, → what it is taken for, ⇝ what it is taken for under PGD-20, and its ${weight ? "weight" : "adversarial margin"}.`);
+  const key = el("p", { class: "note" }, `Of ${run.name}. From above: clean, attacked, difference at full contrast. Below: its class, what it is taken for as it is, what then for under PGD-20, and its ${weight ? "weight" : "adversarial margin"}.`);
   const card = row => el("li", {}, el("button", { type: "button", title: describeSample(run, row), onclick: () => showSamples({}, row) },
     el("span", { class: "three-up" }, pictured(run, row, "clean"), pictured(run, row, "adversarial"), pictured(run, row, "difference")),
     el("span", { class: "words" }, words(row))));
-  const told = row => [[className(run, run.pool.y[row]), false], ...[["→", "predicted"], ["⇝", "adversarial"]].map(([sign, key]) => [`${sign} ${className(run, run.columns[key][row])}`, run.columns[key][row] !== run.pool.y[row]]), [number(weight ? weight[row] : run.columns["adversarial margin"][row], 4), false]];
+  const told = row => [[className(run, run.pool.y[row]), false], ...[["as", "predicted"], ["then", "adversarial"]].map(([sign, key]) => [`${sign} ${className(run, run.columns[key][row])}`, run.columns[key][row] !== run.pool.y[row]]), [number(weight ? weight[row] : run.columns["adversarial margin"][row], 4), false]];
   const words = row => told(row).map(([text, wrong]) => el("span", { class: wrong ? "wrong" : "" }, text));
   return [key, ...lede].concat([rows.slice(0, EXTREMES), rows.slice(-EXTREMES).reverse()].flatMap((some, i) => [el("h3", {}, titles[i]), el("ul", { class: "gallery" }, some.map(card))]));
 }

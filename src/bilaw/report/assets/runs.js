@@ -175,7 +175,7 @@ function drawPairs() {
   if (!told.length) return { missing: "There is nothing to compare on the same samples." };
   const ink = css("--ink"), y = told.map(one => shown(one.attack));
   const trace = { type: "scatter", mode: "markers", y, x: told.map(one => 100 * one.difference), marker: { color: ink, size: 9, symbol: told.map(one => (one.better ? "circle" : "circle-open")) }, error_x: { type: "data", symmetric: false, color: ink, array: told.map(one => 100 * (one.high - one.difference)), arrayminus: told.map(one => 100 * (one.difference - one.low)) }, hovertemplate: "%{y}: %{x:+.1f} points<extra></extra>", showlegend: false };
-  const layout = { xaxis: axis(shown(`points: ${runA().name} − ${runB().name}`), { zerolinecolor: css("--soft") }), yaxis: axis("", { autorange: "reversed", type: "category" }) };
+  const layout = { xaxis: axis(shown(`points: ${runA().name} − ${runB().name}`), { zerolinecolor: css("--soft"), rangemode: "tozero" }), yaxis: axis("", { autorange: "reversed", type: "category" }) };
   return { traces: [trace], layout, height: 110 + 44 * told.length, note: "Filled: more than chance, both numbers being reliable. Hollow: it may be chance. Right of zero the first run is better." };
 }
 
