@@ -10,7 +10,10 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from bilaw.errors import look_up
 from bilaw.files import replacing
@@ -23,7 +26,9 @@ FORMATS = {"pdf": "vector", "svg": "vector", "png": "pixels"}
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P")
-SHADES = "cividis"  # even in lightness, so readable in grey
+# Of amounts: one hue, even in lightness, so readable in grey; the faint end is still seen on white.
+SHADES = LinearSegmentedColormap.from_list("bilaw", ["#bccfe2", "#08264a"])
+CELLS = LinearSegmentedColormap.from_list("bilaw-cells", ["#f1f5f9", "#08264a"])
 STYLE: Any = {
     "font.size": 9,
     "axes.titlesize": 9,
@@ -69,6 +74,12 @@ def axes(columns: int = 1, rows: int = 1, width: float = 3.4, height: float = 2.
         figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
         made = figure.subplots(rows, columns, squeeze=False)
     return figure, [ax for row in made for ax in row]
+
+
+def plain_ticks(axis: Axis) -> None:
+    """Let a logarithmic axis show 0.01, and not the mathematics that texts do not parse here."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def looks(names: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:

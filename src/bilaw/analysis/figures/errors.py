@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bilaw.analysis.drawn import SHADES, Drawn, axes, looks, styled
+from bilaw.analysis.drawn import CELLS, Drawn, axes, looks, styled
 from bilaw.analysis.measures import Array, adversarial_ranks
 from bilaw.analysis.measures import confusion as counted
 from bilaw.analysis.study import Study, labels, missing
@@ -59,16 +59,18 @@ def most_mistaken(counts: Array, most: int = CLASSES) -> Array:
 
 @styled
 def confusion_matrix(one: Study) -> Drawn:
-    """Draw the adversarial confusion matrix."""
+    """Draw the adversarial confusion matrix; its diagonal is left uncoloured."""
     data = confusion_data(one)
     shown = most_mistaken(data["adversarial"])
     counts = data["adversarial"][np.ix_(shown, shown)]
     size = max(3.2, 0.38 * len(shown) + 1)
     figure, (ax,) = axes(width=size + 0.6, height=size)
-    drawn = ax.imshow(counts, cmap=SHADES)
+    mistakes = np.ma.masked_array(counts, np.eye(len(shown), dtype=bool))  # the diagonal would outshine all others
+    most = max(int((counts - np.diag(np.diag(counts))).max()), 1)
+    drawn = ax.imshow(mistakes, cmap=CELLS, vmin=0, vmax=most)
     for i, j in np.ndindex(*counts.shape) if len(shown) <= 12 else ():
-        bright = counts[i, j] > counts.max() * 0.55
-        ax.text(j, i, str(counts[i, j]), ha="center", va="center", fontsize=7, color="black" if bright else "white")
+        dark = i != j and counts[i, j] > most * 0.55
+        ax.text(j, i, str(counts[i, j]), ha="center", va="center", fontsize=7, color="white" if dark else "black")
     names = [data["classes"][c] for c in shown]
     ax.set(xticks=range(len(shown)), yticks=range(len(shown)), yticklabels=names, ylabel="class")
     ax.set_xticklabels(names, rotation=45, ha="right")
@@ -77,5 +79,5 @@ def confusion_matrix(one: Study) -> Drawn:
         + ("" if len(shown) == len(data["classes"]) else f"; {len(shown)} of {len(data['classes'])} classes")
     )
     ax.grid(False)
-    figure.colorbar(drawn, ax=ax, label="samples", shrink=0.8)
+    figure.colorbar(drawn, ax=ax, label="mistakes", shrink=0.8)
     return Drawn(figure, data)

@@ -126,7 +126,7 @@ def likelihoods(one: Study, classes: Sequence[int] | None = None, dims: int = 2)
     if dims == 3:
         ax.remove()
         ax = figure.add_subplot(projection="3d")
-    cloud_of = ax.scatter(*data["at"][:, :dims].T, c=data["shade"], cmap=f"{SHADES}_r", s=5, lw=0, rasterized=True)
+    cloud_of = ax.scatter(*data["at"][:, :dims].T, c=data["shade"], cmap=SHADES, s=5, lw=0, rasterized=True)
     for axis, share, name in zip(range(dims), data["share"], ("x", "y", "z"), strict=False):
         getattr(ax, f"set_{name}label")(f"axis {axis + 1}: {share:.0%} of variance")
     label = "weight (1: as all others)" if data["by"] == "weight" else "adversarial margin"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bilaw.analysis.drawn import Drawn, axes, looks, styled
+from bilaw.analysis.drawn import Drawn, axes, looks, plain_ticks, styled
 from bilaw.analysis.study import Study, missing
 from bilaw.evaluation.findings import FAIL, PASS, WARN
 from bilaw.evaluation.store import beside, read_seconds
@@ -53,6 +53,7 @@ def curves(studies: Sequence[Study]) -> Drawn:
         ax.set(title=title, xlabel="epoch")
         if key == "lr":
             ax.set_yscale("log")
+            plain_ticks(ax.yaxis)
     made[0].legend()
     return Drawn(figure, data)
 
@@ -91,6 +92,7 @@ def cost(studies: Sequence[Study]) -> Drawn:
         told = name if held["peak MiB"] is None else f"{name}: at most {held['peak MiB']:,.0f} MiB"
         ax.barh(y, held["seconds"], high, color=look["color"], edgecolor="white", lw=0.4, label=told)
     ax.set(yticks=range(len(phases)), yticklabels=phases, xlabel="seconds (logarithmic)", xscale="log")
+    plain_ticks(ax.xaxis)
     ax.invert_yaxis()
     ax.grid(axis="x")
     ax.legend()

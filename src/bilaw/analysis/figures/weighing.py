@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from matplotlib.lines import Line2D
 
 from bilaw.analysis import weights
 from bilaw.analysis.drawn import COLOURS, DASHES, MARKERS, Drawn, axes, styled
@@ -159,7 +160,7 @@ def schemes(one: Study) -> Drawn:
         rho = data["correlation"][name]
         ax.plot(data["own"], data[name], ".", color=COLOURS[0], ms=2, alpha=0.35, mew=0, rasterized=True)
         told = "no rank correlation: one never varies" if rho is None else f"rank correlation {rho:.2f}"
-        ax.set(xlabel=f"{one.method}'s weight", ylabel=f"{title}'s weight", title=told)
+        ax.set(xlabel=f"weight of {one.method}", ylabel=f"weight of {title}", title=told)
     k = min(len(data["classes"]), CLASSES)
     for i, title in enumerate((one.method, *HEURISTICS.values())):
         made[3].plot(data["class means"][i][:k], range(k), MARKERS[i], color=COLOURS[i], ms=4, label=title)
@@ -191,6 +192,7 @@ def omega(one: Study) -> Drawn:
     figure, made = axes(columns, -(-count // columns), width=2.2, height=1.9)
     for ax in made[count:]:
         ax.set_visible(False)
+    lines: dict[int, Line2D] = {}
     for y, ax in zip(data["labels"], made, strict=False):
         for i, curve in enumerate(data["raw"][y]):
             rival = weights.rivals(count, int(y))[i] if data["features"] == "multiclass-margin" else -1
@@ -200,9 +202,13 @@ def omega(one: Study) -> Drawn:
                 else {"color": COLOURS[rival % 6], "lw": 0.9, "ls": DASHES[rival % 4]}
             )
             ax.plot(data["x"], curve, **look)
+            lines[rival] = Line2D([], [], **look, label="all at once" if rival < 0 else data["classes"][rival])
         if data["features"] in ("multiclass-margin", "margin"):
             ax.invert_xaxis()
         ax.set(title=data["classes"][y] if count > 1 else "", ylabel="raw weight", xlabel=READS[data["features"]])
+    if count > 1:
+        handles = [lines[rival] for rival in sorted(lines, key=lambda rival: (rival < 0, rival))]
+        figure.legend(handles=handles, loc="outside lower center", ncols=6, title="rival")
     return Drawn(figure, data)
 
 
