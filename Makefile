@@ -39,11 +39,11 @@ clean:  ## remove what the targets made
 
 .venv/run: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[report]'
 	touch $@
 
 .venv/dev: .venv/run
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,report]'
 	touch $@
 
 # Without what they ask for: that would bring torchvision, which has no build beside every PyTorch, a requests of 2020,

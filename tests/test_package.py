@@ -27,7 +27,9 @@ def python_blocks(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
 
 
-@pytest.mark.parametrize(("page", "least"), [("README.md", 3), ("docs/training.md", 2), ("docs/evaluation.md", 1)])
+@pytest.mark.parametrize(
+    ("page", "least"), [("README.md", 3), ("docs/training.md", 2), ("docs/evaluation.md", 1), ("docs/report.md", 1)]
+)
 def test_the_pages_run_as_they_stand(page: str, least: int) -> None:
     blocks = python_blocks(ROOT / page)
     assert len(blocks) >= least

@@ -39,7 +39,7 @@ def test_a_new_run_says_what_is_known(tmp_path):
 
 
 def test_a_run_that_cannot_be_made_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(Run, "describe_weights", lambda self, samples: 1 / 0)
+    monkeypatch.setattr(Run, "describe_weights", lambda self, *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         create(tmp_path / "run")
     assert not list(tmp_path.iterdir())

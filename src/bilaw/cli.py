@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from bilaw import __version__
-from bilaw.commands import compare, data, demo, evaluate, reproduce, runs, train
+from bilaw.commands import compare, data, demo, evaluate, report, reproduce, runs, train
 from bilaw.commands.parser import Parser
 from bilaw.errors import Refused, user_frame
 from bilaw.memory import keep_freed
@@ -23,6 +23,7 @@ COMMANDS = {
     "train": train,
     "evaluate": evaluate,
     "compare": compare,
+    "report": report,
     "runs": runs,
     "reproduce": reproduce,
 }

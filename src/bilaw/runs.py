@@ -13,6 +13,7 @@ best.safetensors     the classifier's best epoch on *select*, as a state_dict
 omega.safetensors    its weight network, where one was learned
 tensorboard/         event files
 evaluation/          what `bilaw evaluate` found out (evaluation/store.py knows the names in it)
+analysis/            what `bilaw report` found out (analysis/probe.py knows the names in it)
 loggers.json         how Weights & Biases and MLflow call the run, so that a resumed one goes on there
 lock                 held by the process at work on the run, and let go by the system when that ends
 """
@@ -35,12 +36,13 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from bilaw import settings
-from bilaw.config import Config
+from bilaw.config import NETWORKED, Config
 from bilaw.errors import refuse
 from bilaw.files import PART, append, explained, json_line, settle, write_tensors, write_text
 from bilaw.status import REMEDY, WRITTEN, Status, locked, read, read_json, read_lines
 
 WEIGHT_VALUES = ("weight", "clean margin", "adversarial margin")  # of a sample, in an epoch
+ADVERSARIAL_WEIGHT = "adversarial weight"  # and of runs with a weight network, what it would give the adversarial x
 GROWING = ("metrics.jsonl", "timing.jsonl", "weights.f16")  # a checkpoint notes their lengths
 
 
@@ -71,7 +73,7 @@ class Run:
                 write_text(draft / "environment.json", json.dumps(environment, indent=1) + "\n")
                 made.set_splits(splits)
                 made.set_status("running", 0, config.optim.epochs, None)
-                made.describe_weights(len(splits["train"]))
+                made.describe_weights(len(splits["train"]), config.scheme.name in NETWORKED)
                 settle(draft, home, last=made.config_file.name)  # which makes the folder a run
             finally:
                 shutil.rmtree(draft, ignore_errors=True)
@@ -115,6 +117,11 @@ class Run:
     def evaluation(self) -> Path:
         """Return the folder of the run's evaluation."""
         return self.path / "evaluation"
+
+    @property
+    def analysis(self) -> Path:
+        """Return the folder of what reports had to compute."""
+        return self.path / "analysis"
 
     @property
     def events(self) -> Path:
@@ -215,10 +222,11 @@ class Run:
         """Return the lines of the timings."""
         return read_lines(self.path / "timing.jsonl")
 
-    def describe_weights(self, samples: int) -> None:
+    def describe_weights(self, samples: int, networked: bool) -> None:
         """Say what a row of the weight history is."""
         order = "train of splits.safetensors"
-        about = {"dtype": "float16", "values": WEIGHT_VALUES, "samples": samples, "order": order}
+        values = (*WEIGHT_VALUES, ADVERSARIAL_WEIGHT) if networked else WEIGHT_VALUES
+        about = {"dtype": "float16", "values": values, "samples": samples, "order": order}
         write_text(self.path / "weights.json", json.dumps(about, indent=1) + "\n")
 
     def add_weights(self, row: np.ndarray[Any, np.dtype[np.float16]]) -> None:

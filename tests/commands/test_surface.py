@@ -53,7 +53,7 @@ def test_what_auto_means_is_said_of_every_setting_that_takes_it() -> None:
     assert silent == ["scheme.network"]  # auto stands for no network there
 
 
-@pytest.mark.parametrize("command", ["demo", "data", "train", "evaluate", "compare", "runs"])
+@pytest.mark.parametrize("command", ["demo", "data", "train", "evaluate", "compare", "report", "runs"])
 def test_every_command_has_a_help_that_fits_a_screen(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,7 +69,7 @@ def test_bilaw_alone_shows_its_commands_and_ends_with_status_2(capsys: pytest.Ca
     assert main([]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert all(command in err for command in ("demo", "data", "train", "evaluate", "compare", "runs"))
+    assert all(command in err for command in ("demo", "data", "train", "evaluate", "compare", "report", "runs"))
 
 
 def test_with_its_outputs_closed_a_command_does_its_work() -> None:

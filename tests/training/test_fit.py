@@ -407,23 +407,27 @@ def test_the_weight_history_is_what_the_steps_saw_at_two_bytes_a_value(tmp_path,
     def spy(net, optimizer, batch: Batch, *more):
         record = step(net, optimizer, batch, *more)
         margins = [margin(logits, batch.y) for logits in (record.terms.logits, record.terms.logits_adv)]
-        seen.append((batch.index, torch.stack([record.w * len(record.w), *margins]).half()))
+        omega, y, logits = more[1].scheme.omega, batch.y, (record.terms.logits, record.terms.logits_adv)
+        clean, attacked = (omega.network(p.gather(1, y[:, None]) - p) for p in (z.softmax(1) for z in logits))
+        values = [record.w * len(record.w), *margins, (attacked / clean.mean()).detach()]
+        seen.append((batch.index, torch.stack(values).half()))
         return record
 
     monkeypatch.setattr(loop, "bilaw_step", spy)
     train(config(scheme__name="learned", log__weights_every=every, seed=2), tmp_path / "run")
     run = Run(tmp_path / "run")
     places, (values, epochs, rows) = run.splits()["train"], run.weights()
-    assert values == ("weight", "clean margin", "adversarial margin")
+    assert values == ("weight", "clean margin", "adversarial margin", "adversarial weight")
     assert epochs == list(range(0, 3, every))
     assert rows.dtype == np.float16
     assert (tmp_path / "run" / "weights.f16").stat().st_size == 2 * len(epochs) * len(values) * len(places)
     steps = len(seen) // 3
     for epoch, row in zip(epochs, rows, strict=True):
-        expected = torch.full((3, 180), torch.nan, dtype=torch.float16)
+        expected = torch.full((4, 180), torch.nan, dtype=torch.float16)
         for index, told in seen[epoch * steps : (epoch + 1) * steps]:
             expected[:, index] = told
-        np.testing.assert_array_equal(row, expected[:, places].numpy())
+        np.testing.assert_array_equal(row[:3], expected[:3, places].numpy())
+        np.testing.assert_allclose(row[3], expected[3, places].numpy(), rtol=1e-3)
     assert np.nanmean(rows[:, 0]) == pytest.approx(1, abs=1e-3)
 
 

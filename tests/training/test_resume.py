@@ -10,6 +10,7 @@ from training_kit import Small, bits, config, dataset
 from bilaw import runs
 from bilaw.runs import Run
 from bilaw.training.fit import Interrupted, Watch, fit
+from bilaw.training.history import Seen
 
 DAMAGE = {"missing": None, "garbled": b'{"x\n', "of another kind": b"[]\n", "not text": b"\xff\xfe\n" * 400}
 
@@ -98,3 +99,19 @@ def test_a_best_epoch_that_found_no_room_is_not_claimed(monkeypatch, tmp_path):
         fit(Small(), dataset(), config(), run=tmp_path / "run")
     status = Run(tmp_path / "run").status()
     assert (status.state, status.best) == ("failed", None)
+
+
+def test_a_run_that_noted_one_weight_a_sample_goes_on_so(tmp_path, monkeypatch, stopped):
+    folder, done = tmp_path / "run", []
+    describe = Run.describe_weights
+    with monkeypatch.context() as then:
+        then.setattr("bilaw.training.setup.Seen", lambda samples, device, omega: Seen(samples, device))
+        then.setattr(Run, "describe_weights", lambda self, samples, networked: describe(self, samples, False))
+        watch = Watch(step=lambda at, of: done.append(at), stop=lambda: len(done) == 9)
+        with pytest.raises(Interrupted):
+            fit(Small(), dataset(), config(scheme__name="learned"), run=folder, watch=watch)
+    assert bits(go_on(Run(folder)).model.state_dict()) == stopped[1]
+    values, epochs, rows = Run(folder).weights()
+    assert values == runs.WEIGHT_VALUES
+    assert rows.shape[:2] == (len(epochs), 3)
+    assert epochs == [0, 1, 2]

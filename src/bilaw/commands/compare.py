@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bilaw import runs
 from bilaw.commands.train import RUNS
-from bilaw.errors import refuse
-from bilaw.evaluation.compare import LEVEL, Cell, Comparison, Difference, Judged, compare, open_judged
-from bilaw.recipes.methods import names
-from bilaw.settings import to_toml
+from bilaw.errors import look_up, refuse
+from bilaw.evaluation.compare import LEVEL, Cell, Comparison, Difference, compare
+from bilaw.evaluation.judged import open_all
+from bilaw.evaluation.tables import FORMATS
 
+TABLE = "table"
 WIDE = 10_000  # off a terminal there is no width to fold to: one line a row, for whatever reads it
 
 
@@ -32,14 +31,27 @@ def add_parser(commands: Any) -> None:
         "chance (McNemar's exact test on the same samples; Welch's between groups of seeds; Holm's adjustment).",
     )
     parser.add_argument("folders", metavar="RUN", nargs="+", help="an evaluated run, or the folder of an evaluation")
+    parser.add_argument(
+        "--format",
+        metavar="NAME",
+        default=TABLE,
+        help="table, csv, markdown, latex (booktabs) or json (default: table)",
+    )
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table, and what stands behind its marks."""
-    found = compare(_all_judged(arguments.folders))
-    if arguments.json:
+    kind = "json" if arguments.json else arguments.format
+    if arguments.json and arguments.format != TABLE:
+        refuse("--json", f"with --format {arguments.format}", "one of the two")
+    look_up("--format", kind, dict.fromkeys((TABLE, "json", *FORMATS)))
+    found = compare(open_all(_folders(arguments.folders)))
+    if kind == "json":
         print(json.dumps(as_json(found)))
+        return 0
+    if kind in FORMATS:
+        print(FORMATS[kind](found), end="")
         return 0
     table = Table(box=None, pad_edge=False)
     table.add_column("run", overflow="fold", no_wrap=False)
@@ -99,32 +111,8 @@ def _folder(asked: str) -> Path:
     return places[0]
 
 
-def _judged(folder: Path) -> Judged:
-    run = runs.Run(folder)
-    if not run.config_file.is_file():
-        return open_judged(folder, str(folder), str(folder))
-    config = run.config()
-    group = f"{names(config)[2]}\n{to_toml(replace(config, seed=0))}"
-    return open_judged(run.evaluation, str(folder), group)
-
-
-def _all_judged(asked: list[str]) -> list[Judged]:
-    """Return what was asked for, each named by its folder, or by its path where two folders have one name."""
+def _folders(asked: list[str]) -> list[Path]:
     folders = [_folder(one) for one in asked]
     if len({folder.resolve() for folder in folders}) < len(folders):
         refuse("RUN", " ".join(asked), "each run once")
-    short = [folder.name for folder in folders]
-    judged = [_judged(folder) for folder in folders]
-    named = [one if short.count(Path(one.name).name) > 1 else one._replace(name=Path(one.name).name) for one in judged]
-    return _named(named)
-
-
-def _named(judged: list[Judged]) -> list[Judged]:
-    """Return them with their groups named: a run alone by its own name, several seeds by what they share."""
-    shared = {one.group: [other.name for other in judged if other.group == one.group] for one in judged}
-
-    def name(group: str) -> str:
-        members, method = shared[group], group.splitlines()[0]
-        return members[0] if len(members) == 1 else f"{method} ({len(members)} seeds: {', '.join(members)})"
-
-    return [one._replace(group=name(one.group)) for one in judged]
+    return folders

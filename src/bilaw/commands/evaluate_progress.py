@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -54,3 +54,24 @@ def evaluation_progress(console: Console, title: str, *, quiet: bool = False, au
                 write(f"{title}: {done / max(total, 1):.0%} done  {clock.left()} left")
 
         yield Watch(step, known, note)
+
+
+@contextmanager
+def probe_progress(console: Console, title: str) -> Iterator[Callable[[int, int], None]]:
+    """Show how many samples a report has looked at; nothing where all was known."""
+    if not console.is_terminal:
+        clock = Clock()
+        written = [clock.now()]
+
+        def step(done: int, total: int) -> None:
+            clock.tick(done, total)
+            if clock.now() - written[0] >= EVERY or done == total:
+                written[0] = clock.now()
+                console.print(f"{title}: looked at {done / total:.0%}", markup=False, highlight=False, soft_wrap=True)
+
+        yield step
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=20), TaskProgressColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(f"{title}: attacking held-out samples", total=None, visible=False)
+        yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)

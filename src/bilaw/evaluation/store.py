@@ -131,6 +131,19 @@ def read_result(path: Path | str) -> dict[str, Any] | None:
     return held
 
 
+def read_seconds(path: Path | str) -> dict[str, float]:
+    """Return how long each suite of a finished evaluation took; of a part that was done before a kill, nothing."""
+    file = Path(path) / "timing.json"
+    held = _object("timing", file).get("seconds") if file.exists() else None
+    return {str(name): float(value) for name, value in held.items()} if isinstance(held, dict) else {}
+
+
+def beside(folder: Path) -> list[Path]:
+    """Return a run's evaluation and those beside it, as in `evaluation-autoattack`, the run's own first."""
+    others = sorted(path for path in folder.parent.glob(f"{folder.name}-*") if path.is_dir())
+    return [path for path in (folder, *others) if path.is_dir()]
+
+
 def _object(setting: str, file: Path) -> dict[str, Any]:
     """Return the JSON object in a file."""
     try:

@@ -43,7 +43,9 @@ def go_back(loop: Loop, run: runs.Run) -> None:
         refuse(str(run.best), "missing", f"the weights of the best epoch: {LOST}")
     run.cut(kept.facts["lengths"] if kept else {})
     run.checkpoints.mkdir(exist_ok=True)
-    _settle(run, loop.setup.feed.parts._asdict())
+    if kept and len(kept.tensors["seen"]) == len(runs.WEIGHT_VALUES):
+        loop.setup.seen.narrow()
+    _settle(run, loop.setup.feed.parts._asdict(), loop.setup.seen.omega is not None)
     if kept:
         loop.load(kept.tensors, kept.facts)
         loop.saved = kept.path
@@ -68,7 +70,7 @@ def _epochs(run: runs.Run) -> int:
         refuse(str(run.path / "metrics.jsonl"), "damaged", f"{what}: {REMEDY}")
 
 
-def _settle(run: runs.Run, splits: Mapping[str, Tensor]) -> None:
+def _settle(run: runs.Run, splits: Mapping[str, Tensor], networked: bool) -> None:
     """Write the splits anew if they are not these, and what a row of weights is."""
     try:
         held = run.splits()
@@ -77,4 +79,4 @@ def _settle(run: runs.Run, splits: Mapping[str, Tensor]) -> None:
         right = False
     if not right:
         run.set_splits(splits)
-    run.describe_weights(len(splits["train"]))
+    run.describe_weights(len(splits["train"]), networked)

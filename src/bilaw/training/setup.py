@@ -51,7 +51,7 @@ class Setup:
         self.average = Average(self.net, optim.ema) if optim.ema is not None else None
         self.learned = self.weighting.scheme if isinstance(self.weighting.scheme, Learned) else None
         self.state = State(self.net, self.optimizer, self.learned, self.average)
-        self.seen = Seen(len(data.train.y), device)
+        self.seen = Seen(len(data.train.y), device, self.omega)
         self.identity = {
             "data": digest(data.train),
             "model": _digest("".join(f"{name} {tuple(p.shape)}" for name, p in self.net.theta.items())),

@@ -63,8 +63,17 @@ class Omega:
 
     def __call__(self, terms: Terms, adversarial: Adversarial, y: Tensor) -> Tensor:
         """Return raw weights; a gradient flows to mu, none to theta."""
+        return self.raw(terms, y)
+
+    def raw(self, terms: Terms, y: Tensor) -> Tensor:
+        """Return them: they need the logits alone."""
         clean, adv = (None if z is None else z.detach() for z in (terms.logits, terms.logits_adv))
         return self._raw(Logits(clean if self.margin_from == "clean" else adv, clean, adv), y)
+
+    def when_attacked(self, terms: Terms, y: Tensor) -> Tensor:
+        """Return the raw weights at the adversarial x, wherever the scheme takes its margins."""
+        clean, adv = (None if z is None else z.detach() for z in (terms.logits, terms.logits_adv))
+        return self._raw(Logits(adv, clean, adv), y)
 
     def at(self, logits_of: LogitsOf, batch: Batch) -> Value:
         """Return the raw weight as a function of the logits at x + d, for `weight_aware_pgd`."""

@@ -1,0 +1,1 @@
+"""One self-contained page of several runs: studies in, HTML out."""
