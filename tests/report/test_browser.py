@@ -1,6 +1,7 @@
 """The page as a user drives it, in headless Chromium. BILAW_REPORT=FILE drives that report in place of a small one."""
 
 import os
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,6 @@ from sklearn.decomposition import PCA
 
 from bilaw.report.page import page
 
-PLOT = "document.querySelector('#{} .js-plotly-plot')"
 OPENS = 2.0  # seconds
 
 
@@ -148,15 +148,15 @@ def test_a_confusion_cell_leads_to_its_samples(opened):
 
 def test_a_click_with_the_mouse_hits_the_confusion_cell(opened):
     drawn(opened, "#confusion")
-    plot = one(opened, "#confusion .js-plotly-plot .nsewdrag")
-    box = opened.js(
-        f"(p => [p._fullLayout._size.w, p._fullLayout._size.h, p.data[0].z.length])({PLOT.format('confusion')})"
-    )
-    k, z = box[2], opened.js("document.querySelector('#confusion .js-plotly-plot').data[0].z")
-    i, j = next((i, j) for i in range(k) for j in range(k) if z[i][j])
-    ActionChains(opened.driver).move_to_element_with_offset(
-        plot, int((j + 0.5) * box[0] / k - box[0] / 2), int((i + 0.5) * box[1] / k - box[1] / 2)
-    ).pause(0.3).click().perform()
+    z = opened.js("document.querySelector('#confusion .js-plotly-plot').data[0].z")
+    k = len(z)
+    i, j = min(((i, j) for i in range(k) for j in range(k) if z[i][j]), key=lambda at: abs(at[0] - at[1]))
+    number = f"document.querySelectorAll('#confusion .annotation')[{i * k + j}].getBoundingClientRect()"
+    before = None
+    while before != (before := opened.js(f"[{number}.x, {number}.y]")):  # labels may move the plot once it is drawn
+        time.sleep(0.3)
+    cell = opened.driver.find_elements(By.CSS_SELECTOR, "#confusion .annotation")[i * k + j]
+    ActionChains(opened.driver).move_to_element(cell).pause(0.5).click().perform()
     opened.wait(f"document.querySelector('#told').textContent.startsWith('{z[i][j]:,} of')")
 
 

@@ -31,15 +31,16 @@ function drawConfusion(which) {
   const dim = value => (isDark() ? value > top * 0.55 : value < top * 0.55);
   const annotations = order.length > 12 ? [] : order.flatMap((_, i) => order.map((_, j) => ({ x: j, y: i, text: count(at(i, j)), showarrow: false, font: { size: 11, color: i === j ? css("--ink") : dim(at(i, j)) ? "#1b1f24" : "#ffffff" } })));
   const ticks = { tickvals: order.map((_, i) => i), ticktext: order.map(c => shown(short(name(c), 12))), showgrid: false, zeroline: false };
-  const trace = { type: "heatmap", z, ...shades(), zmin: 0, zmax: top, xgap: 1, ygap: 1, text: order.map(i => order.map(j => `${shown(name(i))} taken for ${shown(name(j))}`)), hovertemplate: "%{text}: %{z}<extra></extra>", colorbar: { thickness: 10, outlinewidth: 0, title: { text: "mistakes", side: "right" } } };
-  const hidden = { type: "scatter", mode: "markers", x: order.map((_, i) => i), y: order.map((_, i) => i), marker: { size: 26, opacity: 0 }, text: order.map(c => `${shown(name(c))} stays itself: ${count(counts[c][c])}`), hovertemplate: "%{text}<extra></extra>", showlegend: false };
+  const trace = { type: "heatmap", z, hoverongaps: false, ...shades(), zmin: 0, zmax: top, xgap: 1, ygap: 1, text: order.map(i => order.map(j => `${shown(name(i))} taken for ${shown(name(j))}`)), hovertemplate: "%{text}: %{z}<extra></extra>", colorbar: { thickness: 10, outlinewidth: 0, title: { text: "mistakes", side: "right" } } };
+  const clear = "rgba(0,0,0,0)"; // the diagonal, which can be pointed at all the same
+  const diagonal = { type: "heatmap", z: order.map((_, i) => order.map((_, j) => (i === j ? 1 : null))), colorscale: [[0, clear], [1, clear]], showscale: false, hoverongaps: false, text: order.map(i => order.map(() => `${shown(name(i))} stays itself: ${count(counts[i][i])}`)), hovertemplate: "%{text}<extra></extra>" };
   const open = (i, j) => showSamples({ label: data.which[i], [which === "clean" ? "predicted" : "adversarial"]: data.which[j] });
-  const clicked = point => (point.curveNumber === 0 ? open(point.pointIndex[0], point.pointIndex[1]) : open(point.pointIndex, point.pointIndex));
+  const clicked = point => open(point.pointIndex[0], point.pointIndex[1]);
   const cell = (i, j) => el("button", { type: "button", "aria-label": `${name(order[i])} taken for ${name(order[j])}: ${at(i, j)} samples`, onclick: () => open(i, j) }, count(at(i, j)));
   const rows = order.map((c, i) => [name(c), ...order.map((_, j) => (at(i, j) ? cell(i, j) : "0"))]);
   const many = order.length < data.of ? ` The ${order.length} of ${data.of} classes that are mistaken most are shown.` : "";
   const layout = { annotations, showlegend: false, margin: { l: 90, r: 10, t: 10, b: 80 }, xaxis: axis(which === "clean" ? "taken for" : "taken for, under PGD-20", { ...ticks, tickangle: -45, range: [-0.5, order.length - 0.5] }), yaxis: axis("class", { ...ticks, range: [order.length - 0.5, -0.5] }) };
-  return { traces: [trace, hidden], layout, clicked, note: `${run.name}. Click a cell to see its samples; the table below has the same as buttons. The diagonal, what stays itself, is left uncoloured.${many}`, table: { head: ["class ＼ taken for", ...order.map(name)], rows, matrix: true } };
+  return { traces: [trace, diagonal], layout, clicked, note: `${run.name}. Click a cell to see its samples; the table below has the same as buttons. The diagonal, what stays itself, is left uncoloured.${many}`, table: { head: ["class ＼ taken for", ...order.map(name)], rows, matrix: true } };
 }
 
 function weighing() {
