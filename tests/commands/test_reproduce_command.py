@@ -34,7 +34,7 @@ def test_every_table_runs_at_the_scale_smoke(tmp_path: Path) -> None:
         assert {row["row"] for row in rows} == {row.name for row in table.rows}
         assert all(row["seeds"] or row["collapsed"] for row in rows), table.name
         assert "scale: smoke" in done.stdout.split(f"# {table.title}")[1].splitlines()[0]
-    assert "to draw them: bilaw report" in done.stdout or "figures-smoke" in done.stdout
+    assert "to draw them: bilaw report" in done.stdout or "report-smoke" in done.stdout
     assert "failed" not in done.stdout
 
 

@@ -160,7 +160,7 @@ def _show(name: str, scale: str, out: Path, folder: Path, on: Setting | None) ->
     print(formats.markdown(data))
     print(f"written: {', '.join(str(file) for file in files)}\n")
     if name == "figures":
-        _draw(gathered(TABLES[name], scale, out, on), folder / f"figures-{scale}.html")
+        _draw(gathered(TABLES[name], scale, out, on), folder / f"report-{scale}.html")
 
 
 def _draw(runs: Sequence[Path], page: Path) -> None:
