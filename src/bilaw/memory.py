@@ -12,6 +12,7 @@ import platform
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # mallopt's names for them, in malloc.h
 LARGEST = 2_000_000_000  # bytes; both settings are C ints
+LARGEST_ONCE = 32 << 20  # all that older versions of glibc accept
 
 
 def keep_freed() -> bool:
@@ -23,5 +24,7 @@ def keep_freed() -> bool:
     own = "GLIBC_TUNABLES" in os.environ or any(name.startswith("MALLOC_") for name in os.environ)
     if own or platform.libc_ver()[0] != "glibc":
         return False
-    libc = ctypes.CDLL(None)
-    return all(libc.mallopt(name, LARGEST) == 1 for name in (TRIM_THRESHOLD, MMAP_THRESHOLD))
+    mallopt = ctypes.CDLL(None).mallopt
+    # The one without the other would be worse than nothing: either ends glibc's own adjustment of both.
+    kept = any(mallopt(MMAP_THRESHOLD, size) == 1 for size in (LARGEST, LARGEST_ONCE))
+    return kept and bool(mallopt(TRIM_THRESHOLD, LARGEST) == 1)

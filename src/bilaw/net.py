@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from bilaw.chain import Chain, Traced, trace
+from bilaw.chain import Chain, Traced, hooked, trace
 from bilaw.errors import refuse
 from bilaw.types import LogitsOf
 
 Theta = dict[str, Tensor]
 Call = Callable[[Theta, tuple[Tensor]], Tensor]
-SLACK = 1e-3  # of the largest logit: what rounding may do to a chain of float32 layers
+SLACK = 1e-3  # of a logit: more than rounding does to a chain of float32 layers
 
 
 @contextmanager
@@ -65,26 +65,29 @@ class Net:
         self._eval_call: Call = torch.compile(self._call) if compile else self._call
         self.compiled, self.bf16_attacks = compile, bf16 if bf16_attacks is None else bf16_attacks
         self._traced: list[Traced] | None = None
-        self._known = False  # has the module been looked at, and what was read off it been compared with it?
+        self._plain = False  # is it known that its layers make no chain?
 
     def frozen(self, theta: Mapping[str, Tensor] | None = None, buffers: Mapping[str, Tensor] | None = None) -> Frozen:
         """Return the eval-mode classifier at `theta` (and `buffers`), which no gradient can reach."""
         return Frozen(self, theta or self.theta, buffers)
 
-    def traced(self, state: Mapping[str, Tensor], x: Tensor, logits_of: LogitsOf) -> list[Traced] | None:
-        """Return the module's layers, if they are a chain (`bilaw.chain`).
+    def chain(self, state: Mapping[str, Tensor], x: Tensor, logits_of: LogitsOf, bf16: bool) -> Chain | None:
+        """Return the module as a chain of layers at `state` (`bilaw.chain`), or None where it is none.
 
-        The first time, the chain at `state` is compared with `logits_of`, the module itself, on two images of `x`: a
-        forward that does more than its layers tell has its way.
+        Whenever one is made, it is compared with `logits_of`, the module itself, on two images of `x`: a forward that
+        does more than its layers tell, or does something else by now, has its way.
         """
         floats = {p.dtype for p in state.values() if p.is_floating_point()} | {x.dtype}
-        if self.compiled or floats not in ({torch.float32}, {torch.float64}):
+        if self.compiled or floats not in ({torch.float32}, {torch.float64}) or hooked(self.module):
             return None
-        if not self._known:
-            self._known, self._traced = True, trace(self.module)
-            if self._traced is not None and not _same(Chain(self._traced, state), logits_of, x[:2]):
-                self._traced = None
-        return self._traced
+        if self._plain:
+            return None
+        if self._traced is None or not _same(self._traced, state, logits_of, x[:2]):
+            self._traced = trace(self.module)  # the first time, or it does something else by now
+            self._plain = self._traced is None
+            if self._traced is None or not _same(self._traced, state, logits_of, x[:2]):
+                return None
+        return Chain(self._traced, state, torch.bfloat16 if bf16 else None)
 
     def _logits(self, call: Call, state: Theta, x: Tensor, bf16: bool) -> Tensor:
         if self.channels_last and x.ndim == 4:
@@ -128,20 +131,22 @@ class Frozen:
         It is a copy of the weights as they are now. `bf16` has the last word on the precision (None: the net has).
         """
         bf16 = self.net.bf16_attacks if bf16 is None else bf16
-        traced = self.net.traced(self._state(copied=False), x, partial(self._at, bf16=False))
-        if traced is not None:
-            return Chain(traced, self._state(copied=False), torch.bfloat16 if bf16 else None)
-        return partial(self._at, bf16=True) if bf16 and not self.net.bf16 else self
+        chain = self.net.chain(self._state(whole=True), x, partial(self._at, bf16=False), bf16)
+        if chain is not None:
+            return chain
+        return self if bf16 == self.net.bf16 else partial(self._at, bf16=bf16)
 
     def _at(self, x: Tensor, bf16: bool) -> Tensor:
         with mode(self.net.module, training=False):
-            return self.net._logits(self.net._eval_call, self._state(copied=True), x, bf16)
+            return self.net._logits(self.net._eval_call, self._state(), x, bf16)
 
-    def _state(self, copied: bool) -> Theta:
+    def _state(self, whole: bool = False) -> Theta:
+        """Return what the module is called with, its buffers as copies; or all it holds, for who only reads."""
+        if whole:
+            module = self.net.module
+            names = (*module.named_parameters(), *module.named_buffers(remove_duplicate=False))
+            return {**{name: value.detach() for name, value in names}, **self.theta, **(self.buffers or {})}
         held = self.buffers or dict(self.net.module.named_buffers())
-        if not copied:  # for whom looks at the whole of it
-            own = {name: value.detach() for name, value in self.net.module.named_parameters()}
-            return {**own, **self.theta, **held}
         return {**self.theta, **{name: value.clone() for name, value in held.items()}}
 
 
@@ -151,15 +156,20 @@ def quick(logits_of: LogitsOf, x: Tensor, bf16: bool | None = None) -> LogitsOf:
 
 
 @torch.no_grad()
-def _same(chain: Chain, logits_of: LogitsOf, x: Tensor) -> bool:
-    """Tell whether two classifiers differ by rounding alone."""
+def _same(traced: list[Traced], state: Mapping[str, Tensor], logits_of: LogitsOf, x: Tensor) -> bool:
+    """Tell whether the layers give the logits of the module, but for rounding."""
+    theirs = logits_of(x)
     try:
-        ours, theirs = chain(x), logits_of(x)
-    except (RuntimeError, IndexError):  # images it was not made for: the module itself has the words for it
+        ours = Chain(traced, state)(x)
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, IndexError, KeyError):  # layers that do not fit together so: there is more to the module
         return False
     if ours.shape != theirs.shape:
         return False
-    return bool(((ours - theirs).abs().amax() <= SLACK * theirs.abs().amax()).item())
+    # Logit by logit: one that is far out, as of a class that is masked, is no measure of the others.
+    usual = theirs.abs().flatten().median()
+    return bool(((ours - theirs).abs() <= SLACK * theirs.abs().clamp_min(usual)).all().item())
 
 
 class TrainForward:

@@ -15,6 +15,7 @@ from bilaw.attacks.autoattack import APGD, FAB, Square, apgd
 from bilaw.attacks.autoattack.pending import likeliest
 from bilaw.attacks.autoattack.projection import to_hyperplane
 from bilaw.attacks.autoattack.ratio import dlr, targeted_dlr
+from bilaw.types import Batch
 
 # The projection
 
@@ -193,3 +194,28 @@ def test_refusals_name_setting_value_and_what_is_accepted(make, setting, accepte
         make()
     assert setting in str(error.value)
     assert accepted in str(error.value)
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+@pytest.mark.parametrize("w", [[0.0] * 5, [1e-20, 0, 0, 0, 0], [1e18] * 5, [1e-38, 1, 0, 0, 0]], ids=str)
+def test_no_hyperplane_moves_a_point_out_of_numbers(norm, w):
+    x = torch.rand(2, 5, generator=torch.Generator().manual_seed(0))
+    d = to_hyperplane(x, torch.tensor([w, w]), torch.tensor([5.0, -5.0]), norm)
+    assert d.isfinite().all()
+    assert ((x + d >= -1e-6) & (x + d <= 1 + 1e-6)).all()
+    if not any(w):
+        assert not d.any()
+
+
+def test_fab_goes_on_where_there_is_no_slope():
+    """Behind the boundary it sees a wide flat zone of the wrong class, from which it has to be drawn back."""
+
+    def cliff(x):
+        assert not x.isnan().any()
+        u = x[:, 0] - 0.7
+        rise = torch.where(u < 0, 10 * u, 9 + 0 * u)
+        return torch.stack([torch.zeros_like(rise), rise], dim=1)
+
+    x = torch.tensor([[0.5, 0.5]])
+    found = FAB(0.25, "l2", steps=40)(cliff, Batch(x, torch.tensor([0]), torch.tensor([0])), None)
+    assert cliff(found.x).argmax(1).item() == 1

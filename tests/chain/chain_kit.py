@@ -55,6 +55,63 @@ def strided():
     )
 
 
+class Attribute(nn.Module):
+    """A mean that is neither parameter nor buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.mean, self.out = torch.full((1, 4, 4), 0.5, dtype=torch.float64), nn.Linear(16, 3)
+
+    def forward(self, x):
+        return self.out((x - self.mean).flatten(1))
+
+
+class Masked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(1, 4, 4, dtype=torch.bool))
+        self.out = nn.Linear(16, 3)
+
+    def forward(self, x):
+        return self.out((x * self.mask).flatten(1))
+
+
+class Shared(nn.Module):
+    """Two normalisations with one mean: of its two names the module tells one."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.one, self.two = nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.BatchNorm2d(2)
+        self.two.running_mean = self.one.running_mean
+        self.out = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.out(self.two(self.one(self.conv(x))).flatten(1))
+
+
+class Restless(nn.Module):
+    """Dropout that no `eval` puts to rest."""
+
+    def __init__(self):
+        super().__init__()
+        self.drop, self.out = nn.Dropout(0.9), nn.Linear(16, 3)
+        nn.init.zeros_(self.out.weight)
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.drop.train()
+        return self
+
+    def forward(self, x):
+        return self.out(self.drop(x.flatten(1)))
+
+
+def twice_flat():
+    """Return a chain that flattens what is flat already, in other rows than a convolution's channels."""
+    layers = nn.Conv2d(1, 5, 3), nn.Flatten(), nn.Linear(20, 7), nn.ReLU(), nn.Flatten(), nn.Linear(7, 3)
+    return nn.Sequential(*layers)
+
+
 CHAINS = {
     "fc1": (lambda: fc1((3, 5, 4), 4), (3, 5, 4)),
     "tiny-cnn": (lambda: tiny_cnn((1, 28, 28), 10), (1, 28, 28)),
@@ -64,6 +121,10 @@ CHAINS = {
     "written": (Written, (3, 12, 14)),
     "viewed": (Viewed, (2, 4, 4)),
     "viewed by shape": (lambda: Viewed(shape=True), (2, 4, 4)),
+    "twice flat": (twice_flat, (1, 4, 4)),
+    "shared buffer": (Shared, (1, 4, 4)),
+    "patches": (lambda: nn.Sequential(nn.Conv2d(1, 4, 8, 8), nn.ReLU(), nn.Flatten(), nn.Linear(36, 3)), (1, 30, 30)),
+    "gaps": (lambda: nn.Sequential(nn.Conv2d(1, 4, 3, 6), nn.ReLU(), nn.Flatten(), nn.Linear(16, 3)), (1, 10, 10)),
     "strided": (strided, (1, 15, 13)),
 }
 
@@ -102,6 +163,8 @@ def hooked():
 
 
 OTHERS = {
+    "attribute": Attribute,
+    "restless": Restless,
     "residual": Residual,
     "branching": Branching,
     "tied": tied,

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from chain_kit import CHAINS, OTHERS, build, images, seeded
+from chain_kit import CHAINS, OTHERS, Masked, build, images, seeded
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -17,7 +17,7 @@ from bilaw.net import Frozen, Net, frozen, quick
 
 
 def state(module):
-    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    return {**dict(module.named_parameters()), **dict(module.named_buffers(remove_duplicate=False))}
 
 
 def gradient(logits_of, x):
@@ -122,6 +122,83 @@ def test_reading_a_module_leaves_no_trace_in_it():
     assert module.training
     assert torch.equal(torch.get_rng_state(), drawn)
     assert all(torch.equal(a, b) for a, b in zip(module.parameters(), before.parameters(), strict=True))
+
+
+def test_what_changes_meanwhile_is_noticed():
+    class Phased(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.out, self.warm, self.heat = nn.Conv2d(1, 1, 3, padding=1), nn.Linear(16, 3), False, 1.0
+
+        def forward(self, x):
+            return self.out((x if self.warm else self.conv(x).relu()).flatten(1)) / self.heat
+
+    module, x = build(Phased), images((1, 4, 4))
+    classifier = frozen(module)
+    for change in (lambda: None, lambda: setattr(module, "heat", 0.1), lambda: setattr(module, "warm", True)):
+        change()
+        assert quick(classifier, x) is classifier or torch.allclose(quick(classifier, x)(x), classifier(x))
+    assert isinstance(quick(frozen(build(CHAINS["fc1"][0])), images((3, 5, 4))), Chain)
+    net = build(CHAINS["fc1"][0])
+    classifier = frozen(net)
+    assert isinstance(quick(classifier, images((3, 5, 4))), Chain)
+    net[1].register_forward_hook(lambda module, args, out: 2 * out)
+    assert quick(classifier, images((3, 5, 4))) is classifier
+
+
+def test_a_masked_class_does_not_hide_what_differs():
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.out = nn.Linear(16, 3)
+
+        def forward(self, x):
+            return self.out(x.flatten(1))
+
+        def __call__(self, x):
+            return super().__call__(x) * torch.tensor([-1.0, 1.0, 1.0], dtype=x.dtype)
+
+    module = build(Outer)
+    with torch.no_grad():
+        module.out.bias[2] = -1e4
+    classifier = frozen(module)
+    assert quick(classifier, images((1, 4, 4))) is classifier
+
+
+def test_a_chain_is_a_copy():
+    for name in ("fc1", "tiny-cnn", "small-cnn", "written"):
+        make, shape = CHAINS[name]
+        module, x = build(make), images(shape)
+        chain = frozen(module).quick(x)
+        before = chain(x)
+        with torch.no_grad():
+            for value in (*module.parameters(), *(b for b in module.buffers() if b.is_floating_point())):
+                value.mul_(1.5)
+        assert torch.equal(chain(x), before)
+
+
+def test_buffers_may_be_given_in_part():
+    module, x = build(CHAINS["small-cnn"][0]), images((3, 17, 8))
+    name, value = next(iter((n, b) for n, b in module.named_buffers() if n.endswith("running_mean")))
+    at = Net(module).frozen(None, {name: value + 1})
+    assert isinstance(at.quick(x), Chain)
+    torch.testing.assert_close(at.quick(x)(x), at(x), rtol=1e-10, atol=1e-12)
+
+
+def test_a_mask_of_truths_is_a_product():
+    module, x = build(Masked), images((1, 4, 4))
+    module.mask[0, 1:3] = False
+    chain = frozen(module).quick(x)
+    assert isinstance(chain, Chain)
+    torch.testing.assert_close(chain(x), module(x), rtol=1e-10, atol=1e-12)
+
+
+def test_full_precision_has_the_last_word_without_a_chain_too():
+    x = images((1, 4, 4), dtype=torch.float32)
+    classifier = Net(build(OTHERS["unknown layer"], dtype=torch.float32), bf16=True).frozen()
+    full = Net(classifier.net.module).frozen()
+    assert torch.equal(classifier.quick(x, bf16=False)(x), full(x))
+    assert not torch.equal(classifier.quick(x)(x), full(x))
 
 
 def test_other_callables_and_compiled_nets_are_climbed_as_they_are():

@@ -131,7 +131,8 @@ def test_a_model_of_the_users_own_is_measured(inside: Path) -> None:
 
 def test_options_reach_the_result(inside: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = (
-        "--attacks fgsm --samples all --audit 20 --points --seed 3 --batch 100 --device cpu --threads 1 --out here"
+        "--attacks fgsm --samples all --audit 20 --points --seed 3 --batch 100 --device cpu --threads 1 "
+        "--precision bf16 --out here"
     )
     assert main(["evaluate", "at-0", *options.split()]) == 0
     held = result("here")
@@ -144,6 +145,7 @@ def test_options_reach_the_result(inside: Path, capsys: pytest.CaptureFixture[st
         "batch": 100,
         "audit": 20,
         "points": True,
+        "precision": "bf16",
     }
     assert held["data"]["samples"] == 450
     assert len(held["audit"]) == 15

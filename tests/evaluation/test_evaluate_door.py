@@ -138,3 +138,5 @@ def test_attacks_in_bfloat16_are_judged_in_float32_and_are_other_settings(honest
         judged(honest, ("pgd-20", "autoattack"), points=True, out=tmp_path / "out")
     with pytest.raises(ValueError, match=r"compute\.precision = 'bf16'.*fp32 for a function"):
         judged(lambda x: honest(x), compute=half)
+    with pytest.raises(ValueError, match=r"compute\.precision = 'bf16'.*fp32 for a model of torch.float64"):
+        judged(copy.deepcopy(honest).double(), compute=half)

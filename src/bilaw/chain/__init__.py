@@ -7,6 +7,6 @@ ReLU in place, channels last, in bfloat16 on request. The logits are the module'
 """
 
 from bilaw.chain.layers import Chain
-from bilaw.chain.trace import Traced, trace
+from bilaw.chain.trace import Traced, hooked, trace
 
-__all__ = ["Chain", "Traced", "trace"]
+__all__ = ["Chain", "Traced", "hooked", "trace"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -145,9 +146,7 @@ def _add(layers: list[Layer], one: Traced, held: Mapping[str, Tensor], state: Ma
         layers.append(Conv(held["weight"], held.get("bias"), **one.settings))
     elif one.kind == "linear":
         weight = held["weight"]
-        convs = [layer for layer in layers if isinstance(layer, Conv)]
-        if isinstance(last, Flatten) and convs:
-            channels = len(convs[-1].weight)
+        if isinstance(last, Flatten) and (channels := _channels(layers[:-1])):
             weight = weight.view(len(weight), channels, -1).transpose(1, 2).flatten(1)
             layers[-1] = Flatten(by_pixel=True)
         layers.append(Linear(weight, held.get("bias")))
@@ -184,18 +183,29 @@ def _folded(conv: Conv, scale: Tensor, shift: Tensor) -> Conv:
     return replace(conv, weight=conv.weight * scale.view(-1, 1, 1, 1), bias=bias)
 
 
+def _channels(layers: Sequence[Layer]) -> int | None:
+    """Return how many channels the last layer gives, if it is clear that it gives images."""
+    for layer in reversed(layers):
+        if isinstance(layer, Conv):
+            return len(layer.weight)
+        if isinstance(layer, Linear | Flatten):
+            return None
+    return None
+
+
 def _arithmetic(function: Any, operand: Tensor) -> Affine:
     """Return the sum, the difference, the product or the quotient of x and a number."""
     one, nothing = torch.ones_like(operand), torch.zeros_like(operand)
-    at_one, at_nothing = function(one, operand), function(nothing, operand)
-    return Affine(at_one - at_nothing, at_nothing)  # each of them is affine in x
+    if function in (operator.add, operator.sub):
+        return Affine(one, operand.clone() if function is operator.add else -operand)
+    return Affine(operand.clone() if function is operator.mul else 1 / operand, nothing)
 
 
 def _placed(layer: Layer, dtype: torch.dtype) -> Layer:
     """Return the layer with its weights in `dtype` and, of a convolution, channels last."""
     if not isinstance(layer, Conv | Linear):
         return layer
-    weight, bias = layer.weight.to(dtype), None if layer.bias is None else layer.bias.to(dtype)
+    weight, bias = layer.weight.to(dtype, copy=True), None if layer.bias is None else layer.bias.to(dtype, copy=True)
     if isinstance(layer, Conv):
         # Not `contiguous`, which leaves the strides of a single channel as they are, and then all that follows.
         weight = torch.empty_like(weight, memory_format=torch.channels_last).copy_(weight)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
+from collections.abc import Container
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -32,8 +33,7 @@ def trace(module: nn.Module) -> list[Traced] | None:
     >>> trace(nn.Sequential(nn.Flatten(), nn.Linear(4, 2), nn.ReLU()))[1:]
     [Traced(kind='linear', name='1', settings={}), Traced(kind='relu', name='', settings={})]
     """
-    parts = list(module.modules())
-    if any(map(_hooked, parts)) or not any(isinstance(part, nn.Conv2d | nn.Linear) for part in parts):
+    if hooked(module) or not any(isinstance(part, nn.Conv2d | nn.Linear) for part in module.modules()):
         return None
     names = [name for name, _ in module.named_parameters(remove_duplicate=False)]
     if len(names) != len(list(module.parameters())):
@@ -43,15 +43,24 @@ def trace(module: nn.Module) -> list[Traced] | None:
     with torch.random.fork_rng(devices=[]):
         try:
             copied = copy.deepcopy(module, shared).eval()
-            return _chain(_Tracer().trace(copied), dict(copied.named_modules()))
+            if any(part.training for part in copied.modules()):
+                return None  # a `train` of its own that keeps some parts, dropout perhaps, in train mode
+            held = {**dict(copied.named_parameters()), **dict(copied.named_buffers())}
+            return _chain(_Tracer().trace(copied), dict(copied.named_modules()), held)
         except Exception:  # a forward that is more than its layers cannot be traced, in as many ways as there are
             return None
 
 
-def _hooked(part: nn.Module) -> bool:
+def hooked(module: nn.Module) -> bool:
     """Tell whether somebody wants to know of the module's own calls, or its parameters are computed."""
-    hooks = (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)
-    return any(hooks) or hasattr(part, "parametrizations")
+    return any(
+        part._forward_hooks
+        or part._forward_pre_hooks
+        or part._backward_hooks
+        or part._backward_pre_hooks
+        or hasattr(part, "parametrizations")
+        for part in module.modules()
+    )
 
 
 class _Tracer(fx.Tracer):
@@ -59,7 +68,7 @@ class _Tracer(fx.Tracer):
         return isinstance(m, Normalize) or super().is_leaf_module(m, module_qualified_name)
 
 
-def _chain(graph: fx.Graph, modules: dict[str, nn.Module]) -> list[Traced]:
+def _chain(graph: fx.Graph, modules: dict[str, nn.Module], held: Container[str]) -> list[Traced]:
     nodes = list(graph.nodes)
     if [node.op for node in nodes].count("placeholder") != 1 or nodes[0].op != "placeholder":
         raise NotAChainError
@@ -73,7 +82,7 @@ def _chain(graph: fx.Graph, modules: dict[str, nn.Module]) -> list[Traced]:
         if node.op == "call_module":
             found += _of_module(node, modules[str(node.target)])
         else:
-            found += _of_function(node)
+            found += _of_function(node, held)
     raise NotAChainError
 
 
@@ -114,7 +123,7 @@ FLATTEN = (torch.flatten, "flatten")
 ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.truediv)
 
 
-def _of_function(node: fx.Node) -> list[Traced]:
+def _of_function(node: fx.Node, held: Container[str]) -> list[Traced]:
     rest, given = node.args[1:], {key: value for key, value in node.kwargs.items() if key != "inplace"}
     if node.target in RELU and not given and rest in ((), (False,), (True,)):
         return [Traced("relu")]
@@ -126,7 +135,7 @@ def _of_function(node: fx.Node) -> list[Traced]:
         return [_pooling(*rest, **given)]
     if node.target in ARITHMETIC and not given and isinstance(rest[0], int | float):
         return [Traced("arithmetic", settings={"function": node.target, "operand": rest[0]})]
-    if node.target in ARITHMETIC and not given and isinstance(rest[0], fx.Node) and rest[0].op == "get_attr":
+    if node.target in ARITHMETIC and not given and isinstance(rest[0], fx.Node) and str(rest[0].target) in held:
         return [Traced("arithmetic", str(rest[0].target), {"function": node.target})]
     raise NotAChainError
 

@@ -16,7 +16,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bilaw.chain.layers import Affine, Chain, Conv, Flatten, Layer, Linear, MaxPool
+from bilaw.rows import put
 from bilaw.types import LogitsOf
+
+MEMORY = 1 << 31  # bytes of inputs kept at the most; beyond that whole images are looked at
 
 
 class Span(NamedTuple):
@@ -28,6 +31,11 @@ class Span(NamedTuple):
     def less(self, other: Span) -> Span:
         """Return the same, counted from where the other starts."""
         return Span(self.start - other.start, self.stop - other.start)
+
+    def within(self, other: Span) -> Span:
+        """Return what the two share, be it nothing: with long strides some rows are seen by no output."""
+        start = max(self.start, other.start)
+        return Span(start, max(start, min(self.stop, other.stop)))
 
 
 Window = tuple[Span, Span]  # rows, columns
@@ -115,8 +123,7 @@ class Whole:
 
     def take(self, which: Tensor) -> None:
         """Put back what was there before, in all images but these."""
-        places = (~which).nonzero()[:, 0]
-        self.window.index_copy_(0, places, self.old.index_select(0, places))
+        put(~which, self.old, self.window)
 
     def __getitem__(self, places: Tensor) -> Whole:
         """Return the images at `places` alone."""
@@ -177,10 +184,8 @@ class Windows:
 
     def take(self, which: Tensor) -> None:
         """Keep the last look's patches in the images `which` (B,) bool."""
-        places = which.nonzero()[:, 0]
-        if len(places):
-            for into, value in self.patches:
-                into.index_copy_(0, places, value.index_select(0, places))
+        for into, value in self.patches:
+            put(which, value, into)
         self.patches = []
 
     def __getitem__(self, places: Tensor) -> Windows:
@@ -199,9 +204,7 @@ class Windows:
         reached = held.reach[0].outputs(window[0]), held.reach[1].outputs(window[1])
         seen = held.reach[0].inputs(reached[0]), held.reach[1].inputs(reached[1])
         around = cut(held.x, seen).clone(memory_format=torch.channels_last)
-        rows, columns = (
-            Span(max(new.start, old.start), min(new.stop, old.stop)) for new, old in zip(padded, seen, strict=True)
-        )
+        rows, columns = (new.within(old) for new, old in zip(padded, seen, strict=True))
         there = cut(around, (rows.less(seen[0]), columns.less(seen[1])))
         there.copy_(cut(patch, (rows.less(padded[0]), columns.less(padded[1]))))
         return _unpadded(held.layer, around), reached
@@ -214,13 +217,18 @@ class Windows:
 
 
 def _suits(chain: Chain, images: Tensor) -> bool:
-    """Tell whether a chain works pixel by pixel until all is flattened and summed."""
+    """Tell whether a chain works window by window until all is flattened and summed, and memory holds what is kept."""
     layers = chain.layers
     place = next((place for place, layer in enumerate(layers) if isinstance(layer, Flatten)), len(layers))
     if images.ndim != 4 or not any(isinstance(layer, Linear) for layer in layers[place + 1 : place + 2]):
         return False
-    affine = [layer for layer in layers[:place] if isinstance(layer, Affine)]
-    return all(layer.scale.shape[-2:].numel() == 1 for layer in affine)
+    kept, x = 0, images[:1]
+    for layer in layers[:place]:
+        if isinstance(layer, Linear) or (isinstance(layer, Affine) and layer.scale.shape[-2:].numel() > 1):
+            return False
+        kept += x.nbytes if isinstance(layer, Conv | MaxPool) else 0
+        x = layer(x)
+    return len(images) * kept <= MEMORY
 
 
 def _held(layer: Conv | MaxPool, x: Tensor, out: Tensor) -> Held:

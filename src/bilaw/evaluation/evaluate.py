@@ -184,6 +184,8 @@ def _subject(model: nn.Module | LogitsOf, device: torch.device, compute: Compute
     logits_of = Net(model.to(device), channels_last=bool(compute.channels_last), bf16_attacks=half).frozen()
     own = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     if own is not torch.float32:
+        if half:
+            refuse("compute.precision", "bf16", f"fp32 for a model of {own}, which attacks climb in its own precision")
         return Subject(lambda x: logits_of(x.to(own)).float(), model, trained, device)
     return Subject(logits_of, model, trained, device)
 

@@ -36,7 +36,7 @@ class Look(NamedTuple):
     clean: float
     robust: float  # under PGD
     one_step: float  # under F-FGSM; NaN where no role attacks with one step
-    lost: float = 0.0  # share of the logits asked for that are no numbers, where that is highest
+    lost: float = 0.0  # share of the points judged whose logits are no numbers, where that is highest
 
 
 def overfits(look: Look, peak: Look, drop: float) -> bool:

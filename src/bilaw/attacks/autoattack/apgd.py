@@ -9,12 +9,13 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from bilaw.attacks.autoattack.pending import EVERY, Pending, Rows, columns, let_go, likeliest, pending, put
+from bilaw.attacks.autoattack.pending import EVERY, Pending, Rows, let_go, likeliest, pending
 from bilaw.attacks.autoattack.ratio import dlr, targeted_dlr
 from bilaw.attacks.norms import NORMS, Ball
 from bilaw.attacks.pgd import input_gradient
 from bilaw.errors import look_up, number_at_least, whole_at_least
 from bilaw.margins import misclassified
+from bilaw.rows import columns, put
 from bilaw.types import Adversarial, Batch, LogitsOf
 
 MOMENTUM = 0.75  # alpha: the share of the new step; the rest goes on as before
@@ -86,12 +87,10 @@ class APGD:
             if i in check:
                 climbers.adapt(check[i])
             if i % EVERY == EVERY - 1 or i in check:
-                before, climbers = climbers, let_go(climbers, at_work, climbers.wrong, climbers.wrong_x)
-                climbers.wrong.zero_()
+                climbers = let_go(climbers, at_work, climbers.wrong, climbers.wrong_x)
                 if not len(climbers.place):
                     return
-                if climbers is not before:
-                    ball = NORMS[self.norm](climbers.x, self.eps)
+                ball = NORMS[self.norm](climbers.x, self.eps)
         climbers = let_go(climbers, at_work, climbers.wrong, climbers.wrong_x)
         at_work.x[climbers.place] = climbers.best_x
 
@@ -135,7 +134,7 @@ class Climbers(Rows):
             return seen[-1]
 
         logits, gradient = input_gradient(logits_of, self.x_adv, value)
-        self.gradient = gradient.nan_to_num(0)  # one that is not a number moves nothing
+        self.gradient = gradient.nan_to_num(0, 0, 0)  # one that is not a number says nothing
         now = seen[-1].detach()
         self.rises += now > self.loss
         self.loss = now

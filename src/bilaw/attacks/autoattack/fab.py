@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor, nn
 
-from bilaw.attacks.autoattack.pending import EVERY, Pending, Rows, let_go, likeliest, pending, put
+from bilaw.attacks.autoattack.pending import EVERY, Pending, Rows, let_go, likeliest, pending
 from bilaw.attacks.autoattack.projection import to_hyperplane
 from bilaw.attacks.norms import NORMS
 from bilaw.errors import look_up, number_at_least, whole_at_least
 from bilaw.margins import misclassified
+from bilaw.rows import put
 from bilaw.types import Adversarial, Batch, LogitsOf
 
 BIAS = 0.1  # alpha_max: the most that x itself draws an iterate back
@@ -68,7 +69,6 @@ class FAB:
             seekers.judge(at_work.logits_of, self.eps, self.norm, last=i == self.steps - 1)
             if i % EVERY == EVERY - 1 or i == self.steps - 1:
                 seekers = let_go(seekers, at_work, seekers.done, seekers.found)
-                seekers.done.zero_()
                 if not len(seekers.place):
                     return
 
@@ -95,6 +95,8 @@ class Seekers(Rows):
         of_iterate, of_x = (NORMS[norm].size(way).clamp_min(SHORT)[:, None] for way in (there, back))
         bias = (of_iterate / (of_iterate + of_x)).clamp(0, BIAS)
         mixed = torch.lerp(there.mul_(BEYOND).add_(x_adv), back.mul_(BEYOND).add_(x), bias)
+        # A step that is not a number is none: gradients at the end of float32's range, say.
+        put(mixed.sum(dim=1).isnan(), x_adv, mixed)
         self.x_adv = mixed.clamp_(0, 1).view_as(self.x)
 
     def judge(self, logits_of: LogitsOf, eps: float, norm: str, last: bool) -> None:
@@ -135,4 +137,4 @@ def _lead(logits: Tensor, x: Tensor, y: Tensor, target: Tensor) -> tuple[Tensor,
     with torch.enable_grad():
         lead = (logits.gather(1, target[:, None]) - logits.gather(1, y[:, None]))[:, 0]
         (gradient,) = torch.autograd.grad(lead.sum(), x)
-    return lead.detach(), gradient.nan_to_num(0)  # one that is not a number moves nothing
+    return lead.detach(), gradient.nan_to_num(0, 0, 0)  # one that is not a number says nothing

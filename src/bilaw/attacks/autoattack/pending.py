@@ -60,13 +60,14 @@ class Pending:
 def let_go(rows: State, at_work: Pending, broken: Tensor, x: Tensor) -> State:
     """Take note of the points `x` of the rows that are broken (B,) bool, and go on with the others.
 
-    Where the attack climbs a quicker classifier, the exact one is asked whether it agrees; if not, the row stays.
+    Where the attack climbs a quicker classifier, the exact one is asked whether it agrees; if not, `broken` is put
+    right, and the row stays.
     """
     places = broken.nonzero()[:, 0]
     if len(places) and at_work.exact is not at_work.logits_of:
         with torch.no_grad():
             found = misclassified(at_work.exact(x[places]), at_work.y[rows.place[places]])
-        broken = torch.zeros_like(broken).index_copy(0, places, found)
+        broken.index_copy_(0, places, found)
         places = places[found]
     if not len(places):
         return rows
@@ -98,23 +99,6 @@ def likeliest(logits: Tensor, y: Tensor, count: int) -> Tensor:
     """
     others = logits.scatter(1, y[:, None], -torch.inf)
     return others.argsort(dim=1, descending=True)[:, : min(count, logits.shape[1] - 1)]
-
-
-def put(rows: Tensor, value: Tensor, into: Tensor) -> None:
-    """Write those of the images `value` into `into` whose place in `rows` (B,) bool is true.
-
-    On a CPU the rows alone are copied, most often few; an accelerator would have to wait to know which.
-    """
-    if rows.device.type == "cpu":
-        places = rows.nonzero()[:, 0]
-        into.index_copy_(0, places, value.index_select(0, places))
-    else:
-        torch.where(columns(rows, into), value, into, out=into)
-
-
-def columns(per_sample: Tensor, like: Tensor) -> Tensor:
-    """Return (B,) as (B, 1, ...), to broadcast against images."""
-    return per_sample.view(-1, *[1] * (like.ndim - 1))
 
 
 def attack_generator(generator: Generator | None, device: torch.device) -> Generator:

@@ -39,16 +39,18 @@ def to_hyperplane(x: Tensor, w: Tensor, b: Tensor, norm: str) -> Tensor:
 
 def _solve(slope: Tensor, rate: Tensor | None, room: Tensor, goal: Tensor) -> Tensor:
     """Return lambda (B,), or the least that exhausts the room where the goal is out of reach; a rate of None is 1."""
-    tiny = torch.finfo(goal.dtype).tiny
+    tiny, most = torch.finfo(goal.dtype).tiny, torch.finfo(goal.dtype).max
     steepness = slope if rate is None else slope * rate
-    found = torch.where(goal > 0, goal / steepness.sum(dim=1).clamp_min(tiny), 0)  # as if nobody's room ended
+    total = steepness.sum(dim=1)
+    # As if nobody's room ended; finite, for infinity times a rate of zero would be no number.
+    found = torch.where((goal > 0) & (total > tiny), goal / total.clamp_min(tiny), 0).clamp_max(most)
     for _ in range(NEWTON):
         moved = found[:, None] if rate is None else found[:, None] * rate
         missing = goal - torch.linalg.vecdot(slope, torch.minimum(room, moved))
         free = (room - moved).sign_().clamp_min_(0)
         pace = torch.linalg.vecdot(steepness, free)
         step = torch.where((pace > tiny) & (missing > 0), missing / pace.clamp_min(tiny), 0)
-        found = found + step
+        found = (found + step).clamp_max(most)
         # On an accelerator a look costs more than an iteration.
         if goal.device.type == "cpu" and not bool((step > 0).any()):
             break

@@ -10,11 +10,12 @@ import torch
 from torch import Generator, Tensor, nn
 
 from bilaw.attacks.autoattack.bumps import bump, tiles
-from bilaw.attacks.autoattack.pending import Rows, attack_generator, columns, let_go, pending
+from bilaw.attacks.autoattack.pending import Rows, attack_generator, let_go, pending
 from bilaw.attacks.norms import NORMS
 from bilaw.chain.windows import Probe, Span, Whole, Window, cut
 from bilaw.errors import look_up, number_at_least, refuse, whole_at_least
 from bilaw.margins import largest_other
+from bilaw.rows import columns
 from bilaw.types import Adversarial, Batch, LogitsOf
 
 HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)  # queries after which the square's area is halved
