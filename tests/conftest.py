@@ -3,3 +3,5 @@
 import torch
 
 torch.set_num_threads(1)
+
+collect_ignore = ["conftest.py"]  # nothing in it to test, and each folder's own goes by the same name
