@@ -173,6 +173,16 @@ def test_the_weight_function_is_the_network_on_its_way(learned):
     p[y] += 1 - t / 40
     features = torch.tensor(p[y] - p, dtype=torch.float32)[None]
     assert data["raw"][y][-1][t] == pytest.approx(learned.omega.network(features).item())
+    assert data["x of all"][t] == pytest.approx(p[y] - p[rival])
+    lines = {tuple(line.get_xdata()[[0, -1]]) for line in analysis.omega(learned).figure.axes[0].lines}
+    assert lines == {(1, -1), (1, 0)}
+
+
+def test_a_loss_is_read_from_the_same_images_wherever_margins_are_taken(learned):
+    scheme = replace(learned.config.scheme, features="adversarial-loss")
+    reading = replace(learned, omega=None, config=replace(learned.config, scheme=scheme))
+    (panel,) = weighing.progress_data(reading)["panels"]
+    assert panel["name"] == "training samples"
 
 
 @pytest.mark.parametrize("dims", [2, 3])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from analysis_kit import judge, npz, read, train
+from safetensors.torch import load_file, save_file
 
 from bilaw import analysis, sealed
 from bilaw.analysis import OF_RUN, OF_RUNS
@@ -73,6 +74,17 @@ def test_without_any_evaluation_the_probe_stands_in(trained, tmp_path):
     assert set(survey(one)) == {"comparison", "scores", "audit"}
     assert analysis.classes([one]).data["learned"]["attack"] == "PGD-20"
     assert len(one.seen.y) == 50
+
+
+def test_an_evaluation_of_other_weights_is_left_out_and_said(trained, tmp_path):
+    folder = tmp_path / "learned"
+    shutil.copytree(trained / "learned", folder)
+    assert read(folder, look=False).scores
+    weights = {name: 1.01 * value for name, value in load_file(folder / "best.safetensors").items()}
+    save_file(weights, folder / "best.safetensors")
+    found = read(folder, look=False)
+    assert not found.scores
+    assert any("of other weights than the run's best" in note for note in found.notes)
 
 
 def test_without_an_audit_that_is_said(trained, tmp_path):

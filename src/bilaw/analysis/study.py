@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import torch
 
+from bilaw import sealed
 from bilaw.analysis import weights
 from bilaw.analysis.history import History, history
 from bilaw.analysis.measures import Array
@@ -120,7 +121,7 @@ def study(
     config = run.config()
     notes: list[str] = []
     data = _data(config, notes)
-    results, scores, verdicts = _evaluations(run, data, notes)
+    results, scores, verdicts = _evaluations(run, config, data, notes)
     seen, omega, images = None, None, None
     if data is not None and not run.best.is_file():
         notes.append("This run has no best epoch yet, so there are no weights to look at.")
@@ -169,19 +170,26 @@ def _data(config: Config, notes: list[str]) -> Dataset | None:
 
 
 def _evaluations(
-    run: Run, data: Dataset | None, notes: list[str]
+    run: Run, config: Config, data: Dataset | None, notes: list[str]
 ) -> tuple[tuple[dict[str, Any], ...], dict[str, dict[str, Any]], dict[str, Verdict]]:
     """Return results, scores and verdicts of every finished evaluation of the first one's data and ball."""
     results: list[dict[str, Any]] = []
     scores: dict[str, dict[str, Any]] = {}
     verdicts: dict[str, Verdict] = {}
-    for folder in beside(run.evaluation):
+    folders = beside(run.evaluation)
+    weights_now = _weights_digest(run, config, data) if folders else None
+    for folder in folders:
         result = read_result(folder)
         if result is None:
             notes.append(f"The evaluation in {folder.name} is not finished; `bilaw evaluate` goes on with it.")
             continue
         if data is not None and not _is_of(result, data):
             notes.append(f"The evaluation in {folder.name} is of other data than the run's; it is left out.")
+            continue
+        told = result["model"].get("weights")
+        if told and weights_now and told != weights_now:
+            again = "it was made earlier, or with another model"
+            notes.append(f"The evaluation in {folder.name} is of other weights than the run's best: {again}.")
             continue
         if results and any(_asked(result)[key] != _asked(results[0])[key] for key in _asked(result)):
             notes.append(f"The evaluation in {folder.name} is of other data, weights or another ball; it is left out.")
@@ -200,6 +208,18 @@ def _evaluations(
     if not results:
         notes.append(f"There is no finished evaluation; `bilaw evaluate {run.path.name}` makes one.")
     return tuple(results), scores, verdicts
+
+
+def _weights_digest(run: Run, config: Config, data: Dataset | None) -> str | None:
+    """Return the hash of the best weights as an evaluation notes it; None where the model cannot be made here."""
+    if data is None or not run.best.is_file():
+        return None
+    try:
+        model = load_model(config.model.name, shape_of(data.test or data.train), len(data.classes), 0)
+        load_weights(model, run.best)
+    except (Refused, OSError):
+        return None  # said where the weights are looked at
+    return sealed.digest({name: value for name, value in model.state_dict().items() if isinstance(value, torch.Tensor)})
 
 
 def _is_of(result: Mapping[str, Any], data: Dataset) -> bool:

@@ -49,11 +49,11 @@ def heuristics(config: Config, probe: Probe) -> dict[str, Array]:
 
 @torch.no_grad()
 def along_margins(omega: Omega, classes: int) -> dict[str, Array]:
-    """Return the raw weight along directions of its input: "x" (t,), "raw" (label, rival, t), "labels", "rivals".
+    """Return the raw weight along directions of its input: "x" (t,), "raw" (label, rival, t), "labels".
 
     Of the multi-class margin: from sure and right (p_y = 1) to sure and wrong (p_rival = 1) in a straight line, the
-    margin p_y - p_rival falling from 1 to -1. The last rival is all others at once: p falls towards 1/k each. Of
-    scalar features: over their range.
+    margin p_y - p_rival falling from 1 to -1. The last rival is all others at once: p falls towards 1/k each, and the
+    margin "x of all" (t,) from 1 to 0. Of scalar features: over their range.
     """
     if omega.features != "multiclass-margin":
         low, high = (-1.0, 1.0) if omega.features == "margin" else LOSSES
@@ -71,7 +71,7 @@ def along_margins(omega: Omega, classes: int) -> dict[str, Array]:
                 p[:, rival] = t
             rows.append(_raw(omega, p[:, y : y + 1] - p))
     raw = torch.stack(rows).view(shown, shown, POINTS)
-    return {"x": (1 - 2 * t).numpy(), "raw": raw.numpy(), "labels": np.arange(shown)}
+    return {"x": (1 - 2 * t).numpy(), "x of all": (1 - t).numpy(), "raw": raw.numpy(), "labels": np.arange(shown)}
 
 
 def rivals(labels: int, y: int) -> list[int]:

@@ -83,6 +83,8 @@ def run(arguments: argparse.Namespace) -> int:
     if asked == 0:
         refuse("--jobs", arguments.jobs, "a whole number >= 1")
     only = [pattern for pattern in (arguments.only or "").split(",") if pattern]
+    if arguments.only is not None and not only:
+        refuse("--only", arguments.only, "columns and rows, as in tiny-cnn/linf/at,bilaw*; without it, all")
     found = [cell for name in names for cell in cells(TABLES[name], arguments.scale, on)]
     chosen = choose(found, only)
     if arguments.list:

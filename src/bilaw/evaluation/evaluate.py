@@ -208,9 +208,10 @@ def _digest(subject: Subject, first: Images, seen: Tensor) -> dict[str, Any]:
     held = {"logits": rounded} if torch.equal(seen, again) else {}  # what a model does may not be in its weights
     count = None
     if subject.module is not None:
-        state = subject.module.state_dict()
-        held |= {f"module {name}": value for name, value in state.items() if isinstance(value, Tensor)}
+        state = {name: value for name, value in subject.module.state_dict().items() if isinstance(value, Tensor)}
+        held |= {f"module {name}": value for name, value in state.items()}
         count = sum(value.numel() for value in subject.module.parameters())
+        return {"parameters": count, "digest": sealed.digest(held), "weights": sealed.digest(state)}
     return {"parameters": count, "digest": sealed.digest(held)}
 
 

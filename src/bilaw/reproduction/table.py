@@ -102,7 +102,7 @@ def _row(held: Seeds, place: Place, scale: str, fast: dict[tuple[Place, str], Me
         "row": cell.row.name,
         "title": cell.row.title,
         "settings": _chosen(cell.train(0).config, cell.protocol.base),
-        "seeds": sorted(set.intersection(*each)),
+        "seeds": sorted(set.union(*each)),
         "collapsed": list(held.collapsed),
         "minutes of training": round(statistics.fmean(held.minutes), 2) if held.minutes else None,
         "figures": figures,
@@ -117,7 +117,8 @@ def _figure(cell: Cell, metric: str, found: Sequence[Figure]) -> dict[str, Any]:
     entry = _entry(cell, metric, Mean(*(100 * value for value in held)))
     flags = [one.reliable for one in found]
     told = entry["paper"]
-    if told is not None and cell.place.paper == cell.place.ours and told["suspect"] is None:
+    sure = False not in flags  # an unreliable figure is compared with nothing
+    if sure and told is not None and cell.place.paper == cell.place.ours and told["suspect"] is None:
         entry["p"] = apart(values, n, told["value"] / 100)
     about = {
         "values": {str(one.seed): round(100 * one.accuracy, 4) for one in found},

@@ -27,7 +27,13 @@ def cells(row: Mapping[str, Any], column: Mapping[str, Any], metrics: list[str],
     found = [row["title"], seeds]
     for metric in metrics:
         figure = row["figures"][metric]
-        found += [_ours(metric, figure, notes), _paper(metric, figure, column, notes)]
+        ours, without = (
+            _ours(metric, figure, notes),
+            [s for s in row["seeds"] if str(s) not in figure.get("values", {})],
+        )
+        if metric != "speedup" and without:
+            ours += notes.mark(f"{row['title']}: not measured, or not to its end, with seed {_listed(without)}")
+        found += [ours, _paper(metric, figure, column, notes)]
     minutes = row["minutes of training"]
     return [*found, "" if minutes is None else f"{minutes:.1f}" if minutes < 10 else f"{minutes:.0f}"]
 

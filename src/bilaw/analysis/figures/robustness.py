@@ -164,7 +164,7 @@ class Against(NamedTuple):
     low: float
     high: float
     p: float  # McNemar's, adjusted (Holm) for all pairs under this attack
-    better: str | None  # by more than chance, both numbers being reliable
+    better: str | None  # by more than chance, no check of either's audit having failed
 
 
 def result_of(one: Study, attack: str) -> dict[str, Any]:

@@ -89,8 +89,12 @@ def progress_data(one: Study, count: int = FOLLOWED) -> dict[str, Any]:
     if ADVERSARIAL_WEIGHT in values:
         everyone = np.ones(n, dtype=bool)
         own = one.omega.margin_from if one.omega else one.config.scheme.margin_from
-        parts = [(f"{own} samples", values["weight"], everyone)]
-        parts += [("adversarial variants", values[ADVERSARIAL_WEIGHT], everyone)] if own == "clean" else []
+        features = one.omega.features if one.omega else one.config.scheme.features
+        if "margin" not in features:  # a loss is of both images, or of the adversarial one, wherever margins are taken
+            parts = [("training samples", values["weight"], everyone)]
+        else:
+            parts = [(f"{own} samples", values["weight"], everyone)]
+            parts += [("adversarial variants", values[ADVERSARIAL_WEIGHT], everyone)] if own == "clean" else []
     else:
         margin = values["adversarial margin"]
         known = np.isfinite(margin).any(axis=1).nonzero()[0]
@@ -201,7 +205,7 @@ def omega(one: Study) -> Drawn:
                 if rival < 0
                 else {"color": COLOURS[rival % 6], "lw": 0.9, "ls": DASHES[rival % 4]}
             )
-            ax.plot(data["x"], curve, **look)
+            ax.plot(data["x of all"] if rival < 0 and "x of all" in data else data["x"], curve, **look)
             lines[rival] = Line2D([], [], **look, label="all at once" if rival < 0 else data["classes"][rival])
         if data["features"] in ("multiclass-margin", "margin"):
             ax.invert_xaxis()

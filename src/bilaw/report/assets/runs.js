@@ -110,7 +110,7 @@ function drawScores() {
 
 function drawBudget() {
   const data = facts.figures.budget;
-  if (data.missing) return data;
+  if (typeof data.missing === "string") return data; // a run may be called "missing"
   const traces = [], rows = [], names = Object.keys(data), first = data[names[0]];
   for (const name of names) {
     const held = data[name], style = look(place(name));
@@ -126,7 +126,7 @@ function drawBudget() {
 const CLASSES = 40;
 function drawClasses() {
   const data = facts.figures.classes;
-  if (data.missing) return data;
+  if (typeof data.missing === "string") return data; // a run may be called "missing"
   const names = Object.keys(data), first = data[names[0]], rows = [], traces = [];
   let order = first.classes.map((_, c) => c);
   if (order.length > CLASSES) order = order.sort((i, j) => (first.robust[i][0] ?? 2) - (first.robust[j][0] ?? 2)).slice(0, CLASSES);
@@ -176,7 +176,7 @@ function drawPairs() {
   const ink = css("--ink"), y = told.map(one => shown(one.attack));
   const trace = { type: "scatter", mode: "markers", y, x: told.map(one => 100 * one.difference), marker: { color: ink, size: 9, symbol: told.map(one => (one.better ? "circle" : "circle-open")) }, error_x: { type: "data", symmetric: false, color: ink, array: told.map(one => 100 * (one.high - one.difference)), arrayminus: told.map(one => 100 * (one.difference - one.low)) }, hovertemplate: "%{y}: %{x:+.1f} points<extra></extra>", showlegend: false };
   const layout = { xaxis: axis(shown(`points: ${runA().name} − ${runB().name}`), { zerolinecolor: css("--soft"), rangemode: "tozero" }), yaxis: axis("", { autorange: "reversed", type: "category" }) };
-  return { traces: [trace], layout, height: 110 + 44 * told.length, note: "Filled: more than chance, both numbers being reliable. Hollow: it may be chance. Right of zero the first run is better." };
+  return { traces: [trace], layout, height: 110 + 44 * told.length, note: "Filled: more than chance, no check of either number's audit having failed. Hollow: it may be chance. Right of zero the first run is better." };
 }
 
 const CURVES = [["loss", "training loss", ""], ["clean", "clean accuracy on select", ".0%"], ["robust", "PGD accuracy on select", ".0%"], ["lr", "learning rate", ""], ["ess", "effective sample size", ".0%"], ["seconds", "seconds an epoch", ""]];
@@ -191,7 +191,7 @@ function training() {
 
 function drawCurve(key, format) {
   const data = facts.figures.curves;
-  if (data.missing) return data;
+  if (typeof data.missing === "string") return data; // a run may be called "missing"
   const names = Object.keys(data).filter(name => data[name][key].some(isNumber)), traces = [];
   if (!names.length) return { missing: "No epoch has this number." };
   for (const name of names) {
@@ -209,7 +209,7 @@ function drawCurve(key, format) {
 
 function drawCost() {
   const data = facts.figures.cost;
-  if (data.missing) return data;
+  if (typeof data.missing === "string") return data; // a run may be called "missing"
   const names = Object.keys(data);
   const phases = [...new Set(names.flatMap(name => data[name].phase))];
   const traces = names.map(name => ({ type: "bar", orientation: "h", y: data[name].phase.map(shown), x: data[name].seconds, name: shown(name), marker: bars(place(name)), text: data[name].seconds.map(seconds), textposition: "outside", cliponaxis: false, textfont: { color: css("--soft"), size: 11 }, hovertemplate: "%{y}: %{text}<extra></extra>" }));

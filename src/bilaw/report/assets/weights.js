@@ -11,7 +11,7 @@ function errors() {
 
 function drawRanks() {
   const data = facts.figures.ranks;
-  if (data.missing) return data;
+  if (typeof data.missing === "string") return data; // a run may be called "missing"
   const names = Object.keys(data), most = Math.min(20, Math.max(...names.map(name => data[name].rank.length)));
   const traces = names.map(name => {
     const held = data[name], trained = held.eps === null ? "plain" : `eps ${number(held.eps, 4)}`;
@@ -23,7 +23,7 @@ function drawRanks() {
 
 function drawConfusion(which) {
   const run = runA(), data = run.figures.confusion;
-  if (data.missing) return data;
+  if (typeof data.missing === "string") return data; // a run may be called "missing"
   const counts = data[which], order = [...data.which.keys()];
   const name = c => data.classes[c], at = (i, j) => counts[i][j];
   const z = order.map((_, i) => order.map((_, j) => (i === j ? null : at(i, j))));
@@ -71,7 +71,7 @@ function weighing() {
 
 function drawDistribution(half) {
   const data = runA().figures.weights;
-  if (data.missing) return data;
+  if (typeof data.missing === "string") return data; // a run may be called "missing"
   const part = data[half] ? half : data["held-out"] ? "held-out" : "training";
   const rows = data[part].slice(0, CLASSES), colour = look(state.a).line.color, pick = i => rows.map(row => row[i]);
   const trace = { type: "box", orientation: "h", y: data.classes.slice(0, rows.length).map(name => shown(short(name, 18))), lowerfence: pick(0), q1: pick(1), median: pick(2), q3: pick(3), upperfence: pick(4), line: { color: colour, width: 1.5 }, fillcolor: fade(colour, 0.25), showlegend: false, hoverinfo: "x" };
@@ -83,7 +83,7 @@ function drawDistribution(half) {
 
 function drawProgress() {
   const data = runA().figures.progress;
-  if (data.missing) return data;
+  if (typeof data.missing === "string") return data; // a run may be called "missing"
   const x = data.epoch.map(e => e + 1), two = data.panels.length > 1, traces = [], layout = { showlegend: false, margin: { l: 50, r: 10, t: 30, b: 44 }, annotations: [], shapes: [] };
   data.panels.forEach((panel, p) => {
     const at = p ? { xaxis: "x2", yaxis: "y2" } : {}, colour = css(p ? "--run-5" : "--run-0"), samples = panel.weight[0].length;
@@ -101,22 +101,22 @@ function drawProgress() {
 const READS = { "multiclass-margin": "margin to the rival: p(class) − p(rival)", margin: "margin", "adversarial-loss": "adversarial loss", "loss-difference": "adversarial less clean loss" };
 function drawOmega(y) {
   const data = runA().figures.omega;
-  if (data.missing) return data;
+  if (typeof data.missing === "string") return data; // a run may be called "missing"
   const many = data.labels.length > 1, label = many ? y : 0;
   const rivals = many ? [...data.labels.filter(j => j !== label), -1] : [-1];
   const traces = data.raw[label].map((curve, i) => {
     const rival = rivals[i], name = !many ? "weight" : rival < 0 ? "all others at once" : shown(data.classes[rival]);
-    return { x: data.x, y: curve, type: "scatter", mode: "lines", name, line: rival < 0 ? { color: css("--ink"), width: 3 } : { ...look(rival).line, width: 1.5 }, hovertemplate: `${name}: %{y:.3g}<extra></extra>` };
+    return { x: rival < 0 && data["x of all"] ? data["x of all"] : data.x, y: curve, type: "scatter", mode: "lines", name, line: rival < 0 ? { color: css("--ink"), width: 3 } : { ...look(rival).line, width: 1.5 }, hovertemplate: `${name}: %{y:.3g}<extra></extra>` };
   });
   const reversed = ["multiclass-margin", "margin"].includes(data.features);
   const told = many ? `From sure and right (left) to sure and wrong (right), for class ${data.classes[label]}: a line for each rival. ` : "";
   const first = data.labels.length < data.classes.length && many ? `The first ${data.labels.length} of ${data.classes.length} classes. ` : "";
-  return { traces, layout: { showlegend: many, legend: { orientation: "v", font: { size: 11, color: css("--ink") } }, xaxis: axis(READS[data.features], { autorange: reversed ? "reversed" : true }), yaxis: axis("raw weight") }, note: `${runA().name}. ${told}${first}It reads margins at the ${data.margin_from} image.`, table: { head: [READS[data.features], ...traces.map(trace => trace.name)], rows: data.x.map((x, i) => [number(x), ...traces.map(trace => number(trace.y[i]))]) } };
+  return { traces, layout: { showlegend: many, legend: { orientation: "v", font: { size: 11, color: css("--ink") } }, xaxis: axis(READS[data.features], { autorange: reversed ? "reversed" : true }), yaxis: axis("raw weight") }, note: `${runA().name}. ${told}${first}${data.features.includes("margin") ? `It reads margins at the ${data.margin_from} image.` : `It reads the ${READS[data.features]}.`}`, table: { head: traces.flatMap(trace => many ? [`margin to ${trace.name}`, "weight"] : [READS[data.features], "weight"]), rows: data.x.map((_, i) => traces.flatMap(trace => [number(trace.x[i]), number(trace.y[i])])) } };
 }
 
 function drawSchemes(name) {
   const run = runA(), data = run.figures.schemes;
-  if (data.missing) return data;
+  if (typeof data.missing === "string") return data; // a run may be called "missing"
   const cloud = run.columns.cloud, colour = look(state.a).line.color, rho = data.correlation[name];
   const trace = { type: "scatter", mode: "markers", x: Array.from(cloud, row => run.columns.weight[row]), y: Array.from(run.columns[name]), marker: { size: 4, color: fade(colour, 0.4) }, hoverinfo: "none", showlegend: false };
   const told = isNumber(rho) ? `Spearman's rank correlation is ${rho.toFixed(2)}` : "There is no rank correlation, for one of the two never varies";
@@ -126,7 +126,7 @@ function drawSchemes(name) {
 
 function drawMeans() {
   const run = runA(), data = run.figures.schemes;
-  if (data.missing) return data;
+  if (typeof data.missing === "string") return data; // a run may be called "missing"
   const words = [run.method, "MAIL", "GAIRAT", "WMMR"], k = Math.min(data.classes.length, CLASSES);
   const traces = words.map((name, i) => ({ type: "scatter", mode: "markers", name: shown(name), x: data.classes.slice(0, k).map((_, c) => c + (i - 1.5) * 0.12), y: data["class means"][i].slice(0, k), marker: { ...look(i).marker, size: i ? 7 : 10 }, text: data.classes.slice(0, k).map(shown), hovertemplate: `%{text}, ${shown(name)}: %{y:.3g}<extra></extra>` }));
   const layout = { showlegend: true, xaxis: axis("", { tickvals: data.classes.slice(0, k).map((_, c) => c), ticktext: data.classes.slice(0, k).map(name => shown(short(name, 14))), zeroline: false }), yaxis: axis("mean weight") };
