@@ -61,8 +61,9 @@ function startExplorer() {
   explorer.empty.hidden = Boolean(run.pool);
   explorer.empty.textContent = run.notes.join(" ") || "This run was not probed.";
   if (!run.pool) return;
-  const attacks = Object.keys(run.attacks).filter(name => name !== "clean");
-  const known = attacks.includes(explorer.filter.attack) ? explorer.filter.attack : attacks[0] || null;
+  const attacks = Object.keys(run.attacks);
+  const first = attacks.find(name => name !== "clean") || attacks[0] || null;
+  const known = attacks.includes(explorer.filter.attack) ? explorer.filter.attack : first;
   explorer.filter = { attack: known };
   if (explorer.sort === "weight" && !run.columns.weight) explorer.sort = "place";
   buildFilters(run, attacks);
@@ -87,7 +88,7 @@ function range(name, key) {
   return el("fieldset", {}, el("legend", {}, name), el("div", {}, box("from"), " ", box("to")));
 }
 
-function buildFilters(run, attacks = Object.keys(run.attacks).filter(name => name !== "clean")) {
+function buildFilters(run, attacks = Object.keys(run.attacks)) {
   const classes = [["", "any"], ...run.pool.classes.map((name, c) => [c, name])];
   const other = runB() && runB().pool === run.pool ? runB() : null, attack = explorer.filter.attack;
   const verdicts = [["", "any"], ["robust", "robust"], ["broken", "broken"], ["wrong", "wrong as it is"], ["unknown", "not judged"]];
