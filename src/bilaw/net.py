@@ -78,9 +78,8 @@ class Net:
         does more than its layers tell, or does something else by now, has its way.
         """
         floats = {p.dtype for p in state.values() if p.is_floating_point()} | {x.dtype}
-        if self.compiled or floats not in ({torch.float32}, {torch.float64}) or hooked(self.module):
-            return None
-        if self._plain:
+        single = floats in ({torch.float32}, {torch.float64})
+        if self._plain or self.compiled or not single or hooked(self.module):
             return None
         if self._traced is None or not _same(self._traced, state, logits_of, x[:2]):
             self._traced = trace(self.module)  # the first time, or it does something else by now
